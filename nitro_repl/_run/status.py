@@ -1,0 +1,253 @@
+"""What a run shows of itself: its progress, its state, its history, its siblings.
+
+Everything here is plain values of one moment; drawing never touches a live run.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+from rich import box
+from rich.console import Group, RenderableType
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from nitro_repl._text import View, duration, one_line, plain, show
+
+ENDED = ("done", "failed", "stopped")  # the phases after which nothing moves
+
+_PHASE_STYLES = {
+    "done": "green",
+    "failed": "red",
+    "paused": "yellow",
+    "stopped": "yellow",
+}
+_HEAD, _TAIL = 5, 5  # rows of a long history that are shown
+
+
+@dataclasses.dataclass(frozen=True)
+class Progress:
+    """How far a run is, at one moment; `str()` is its line.
+
+    Attributes:
+        step: Optimizer steps done.
+        total_steps: Steps to do, if known.
+        epoch: Epochs done.
+        total_epochs: Epochs to do, if known.
+        loss: The last loss that was read.
+        rate: Steps a second.
+        eta_s: Seconds left at this rate.
+        phase: What the run does now, as `Run.phase` says it.
+        note: What else the user should see, such as a swap being compiled.
+    """
+
+    step: int = 0
+    total_steps: int | None = None
+    epoch: int = 0
+    total_epochs: int | None = None
+    loss: float | None = None
+    rate: float | None = None
+    eta_s: float | None = None
+    phase: str = "starting"
+    note: str = ""
+
+    def __str__(self) -> str:
+        parts = [
+            f"step {_of(self.step, self.total_steps)}",
+            f"epoch {_of(self.epoch, self.total_epochs)}",
+        ]
+        if self.loss is not None:
+            parts.append(f"loss {self.loss:.4g}")
+        if self.rate is not None:
+            parts.append(f"{_rate(self.rate)} steps/s")
+        if self.eta_s is not None and self.phase not in ENDED:
+            parts.append(f"eta {duration(self.eta_s)}")
+        parts.append(self.phase)
+        if self.note:
+            parts.append(one_line(self.note))
+        return "  ".join(parts)
+
+
+@dataclasses.dataclass(frozen=True)
+class ValueRow:
+    """A Device field or hyperparameter: its value now and its default."""
+
+    name: str
+    value: object
+    default: object = None
+    changed: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class ProgramState:
+    """A program of a run: its last outcome, and whether its code moved on."""
+
+    name: str
+    outcome: str = ""
+    stale: bool = False
+
+
+@dataclasses.dataclass(frozen=True, repr=False, kw_only=True)
+class Status(View):
+    """A run at one moment.
+
+    Attributes:
+        run: Its id.
+        experiment: The name of its experiment.
+        progress: How far it is.
+        values: Device fields and hyperparameters.
+        programs: Its programs in the order they run.
+        metrics: The latest value of each metric.
+        error: What ended it, in words.
+    """
+
+    run: str
+    experiment: str
+    progress: Progress
+    values: Sequence[ValueRow] = ()
+    programs: Sequence[ProgramState] = ()
+    metrics: Mapping[str, object] = dataclasses.field(default_factory=dict)
+    error: str = ""
+
+    def __rich__(self) -> RenderableType:
+        rows = Table.grid(padding=(0, 2))
+        rows.add_column(style="dim", no_wrap=True)
+        rows.add_column(overflow="fold")
+        style = _PHASE_STYLES.get(self.progress.phase, "")
+        rows.add_row("progress", Text(one_line(str(self.progress), 200), style))
+        if self.values:
+            rows.add_row("values", _join([_value(row) for row in self.values]))
+        if self.metrics:
+            rows.add_row("metrics", _join(_metrics(self.metrics)))
+        if self.programs:
+            rows.add_row("programs", _join([_program(row) for row in self.programs]))
+        if self.error:
+            lines = [plain(line, 90, "red") for line in self.error.splitlines()[:8]]
+            rows.add_row("error", Group(*lines))
+        title = Text.assemble(plain(self.experiment, 40, "bold"), " ", plain(self.run))
+        return Panel(rows, title=title, title_align="left", box=box.ROUNDED)
+
+
+@dataclasses.dataclass(frozen=True)
+class RunRow:
+    """One run in the list of runs."""
+
+    run: str
+    experiment: str
+    progress: Progress
+    current: bool = False
+
+
+class RunsTable(View):
+    """The runs of this process, oldest first; the current one is marked."""
+
+    def __init__(self, rows: Sequence[RunRow]):
+        self.rows = tuple(rows)
+
+    def __rich__(self) -> RenderableType:
+        if not self.rows:
+            return Text("no runs yet: start one with `%nitro train Experiment`")
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        for name in ("", "run", "experiment", "phase"):
+            table.add_column(name, no_wrap=True)
+        for name in ("step", "epoch", "loss"):
+            table.add_column(name, justify="right", no_wrap=True)
+        for row in self.rows:
+            now = row.progress
+            table.add_row(
+                "*" if row.current else "",
+                plain(row.run, 40),
+                plain(row.experiment, 30),
+                plain(now.phase, 30, _PHASE_STYLES.get(now.phase, "")),
+                _of(now.step, now.total_steps),
+                _of(now.epoch, now.total_epochs),
+                "" if now.loss is None else f"{now.loss:.4g}",
+            )
+        return table
+
+
+class HistoryView(Mapping[str, np.ndarray], View):
+    """The recorded columns of one split: a mapping of name to numpy array."""
+
+    def __init__(self, columns: Mapping[str, np.ndarray], split: str = "train"):
+        self._columns = dict(columns)
+        self.split = split
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self._columns[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    # Mapping would otherwise win over the drawing of View.
+    __repr__ = View.__repr__
+
+    def __rich__(self) -> RenderableType:
+        rows = max((len(column) for column in self._columns.values()), default=0)
+        caption = Text(f"{one_line(self.split)}: {rows:,} rows")
+        if not rows:
+            return caption
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        for name in self._columns:
+            table.add_column(plain(name, 24), justify="right", no_wrap=True)
+        for index in _ends(rows):
+            cells = [_cell(column, index) for column in self._columns.values()]
+            table.add_row(*cells)
+        return Group(table, caption)
+
+
+def _ends(rows: int) -> list[int | None]:
+    """Indices of the first and last rows, with None where rows are left out."""
+    if rows <= _HEAD + _TAIL + 1:
+        return list(range(rows))
+    return [*range(_HEAD), None, *range(rows - _TAIL, rows)]
+
+
+def _cell(column: np.ndarray, index: int | None) -> Text:
+    if index is None:
+        return Text("…")
+    return plain(show(column[index]), 24) if index < len(column) else Text("")
+
+
+def _value(row: ValueRow) -> Text:
+    text = plain(f"{row.name}={show(row.value)}", style="bold" if row.changed else "")
+    if row.changed and row.default is not None:
+        text.append_text(plain(f" (was {show(row.default)})", style="dim"))
+    return text
+
+
+def _metrics(metrics: Mapping[str, object]) -> list[Text]:
+    return [plain(f"{name}={_metric(value)}") for name, value in metrics.items()]
+
+
+def _metric(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float | np.floating) else show(value)
+
+
+def _program(row: ProgramState) -> Text:
+    text = plain(row.name)
+    if row.outcome:
+        text.append_text(plain(f" {row.outcome}", style="dim"))
+    if row.stale:
+        text.append_text(Text(" stale", style="yellow"))
+    return text
+
+
+def _join(parts: Sequence[Text]) -> Text:
+    text = Text("  ").join(parts)
+    text.no_wrap = False
+    return text
+
+
+def _of(done: int, total: int | None) -> str:
+    return f"{done:,}" if total is None else f"{done:,}/{total:,}"
+
+
+def _rate(rate: float) -> str:
+    return f"{rate:,.0f}" if rate >= 10 else f"{rate:.2g}"

@@ -1,0 +1,128 @@
+"""What every object of ours that a user looks at is drawn with.
+
+Values are user data: they show as they are, never read as markup, HTML or escapes.
+"""
+
+from __future__ import annotations
+
+import io
+import reprlib
+from typing import Any
+
+from rich.console import Console, RenderableType
+from rich.terminal_theme import TerminalTheme
+from rich.text import Text
+
+WIDTH = 100
+
+# Middle tones, legible on a white and on a dark page; the page gives the rest.
+_THEME = TerminalTheme(
+    background=(255, 255, 255),
+    foreground=(0, 0, 0),
+    normal=[
+        (110, 110, 110),
+        (209, 69, 69),
+        (46, 148, 84),
+        (176, 122, 16),
+        (59, 122, 208),
+        (160, 84, 190),
+        (23, 140, 156),
+        (128, 128, 128),
+    ],
+)
+_PRE = (
+    '<pre style="margin:0;padding:0;border:0;background:transparent;color:inherit;'
+    "font-family:ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace;"
+    'font-size:13px;line-height:1.3;white-space:pre;overflow-x:auto">{code}</pre>'
+)
+
+
+class View:
+    """Something with one drawing, `__rich__`, shown as text and as HTML."""
+
+    def __rich__(self) -> RenderableType:
+        """Draw the object; text from users goes through `plain` or `show`."""
+        raise NotImplementedError(f"{type(self).__name__} has no drawing")
+
+    def __repr__(self) -> str:
+        console = _console()
+        with console.capture() as drawn:
+            console.print(self.__rich__())
+        return "\n".join(line.rstrip() for line in drawn.get().splitlines())
+
+    def _repr_html_(self) -> str:
+        console = _console(record=True)
+        console.print(self.__rich__())
+        return console.export_html(theme=_THEME, code_format=_PRE, inline_styles=True)
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None):
+        return {"text/plain": repr(self), "text/html": self._repr_html_()}
+
+
+def plain(value: object, limit: int = 80, style: str = "") -> Text:
+    """Make text of anything: one line, nothing interpreted, at most `limit` wide."""
+    text = one_line(str(value), limit)
+    return Text(text, style=style, no_wrap=True, overflow="ellipsis")
+
+
+def one_line(text: str, limit: int = 80) -> str:
+    """Put text on one line with control characters spelled out, cut at `limit`."""
+    text = text[: 4 * limit]  # a very long string need not be read to its end
+    text = " ".join(text.split()) if "\n" in text else text
+    text = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def show(value: object, limit: int = 60) -> str:
+    """Write a value as the user would: numbers short, arrays by dtype and shape."""
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
+    if isinstance(shape, tuple) and dtype is not None:
+        return _show_array(value, shape, dtype)
+    return one_line(_REPR.repr(value), limit)
+
+
+def duration(seconds: float) -> str:
+    """Write a time span in the unit that suits it: 850 us, 12 ms, 3.2 s, 4:05."""
+    if seconds < 1e-3:
+        return f"{seconds * 1e6:.0f} us"
+    if seconds < 1:
+        return f"{seconds * 1e3:.0f} ms"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def _show_array(value: Any, shape: tuple[int, ...], dtype: object) -> str:
+    if shape == () and hasattr(value, "item"):
+        return show(value.item())
+    return f"{dtype}[{', '.join(map(str, shape))}]"
+
+
+def _console(record: bool = False) -> Console:
+    return Console(
+        file=io.StringIO(),
+        width=WIDTH,
+        color_system="standard" if record else None,
+        force_terminal=record,
+        force_jupyter=False,
+        legacy_windows=False,
+        markup=False,
+        emoji=False,
+        highlight=False,
+        record=record,
+        _environ={},
+    )
+
+
+def _bounded_repr() -> reprlib.Repr:
+    short = reprlib.Repr()
+    short.maxstring = short.maxother = 60
+    short.maxlist = short.maxtuple = short.maxdict = short.maxset = 8
+    return short
+
+
+_REPR = _bounded_repr()
