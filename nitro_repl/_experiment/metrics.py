@@ -1,113 +1,24 @@
-"""Metric values: what a hook reports for a batch so that batches add up exactly.
+"""Metrics: what a hook reports for each batch, read, checked and added up.
 
-A result depends on the samples alone, never on how they were cut into batches:
-values are summed in float64 on the host and divided once, at the end.
+A result depends on the samples alone, never on how they were cut into batches.
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ..errors import MetricError
-
-Tree: TypeAlias = Any
-"""An array, or a pytree of arrays."""
+from .metric_values import Mean as Mean, MetricValue as MetricValue, Sum as Sum
 
 _PAIR = (
     "return `nitro.Mean(total, count)`: a sum over samples and how many they are,\n"
     "or `nitro.Sum(x)` to add the batches up"
 )
-
-
-class MetricValue:
-    """One batch's share of a metric, around an array or a pytree of arrays.
-
-    Subclasses are frozen dataclasses registered as pytrees, so a traced hook may
-    return them. `merge` and `compute` work on the host.
-    """
-
-    def host(self) -> MetricValue:
-        """The same value with its own float64 numpy arrays."""
-        raise NotImplementedError
-
-    def merge(self, other: MetricValue) -> MetricValue:
-        """The value of both batches together.
-
-        Raises:
-            MetricError: The other is of another kind, structure or shape.
-        """
-        raise NotImplementedError
-
-    def compute(self) -> Any:
-        """The result: a float for each 0-d array, a numpy array for the others."""
-        raise NotImplementedError
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True, eq=False)
-class Mean(MetricValue):
-    """A mean over samples, exact whatever the batch sizes.
-
-    Args:
-        total: Sum over the samples of the batch; an array or a pytree of arrays.
-        count: Number of samples, or the sum of their weights: one for all of
-            `total`, or a pytree like it.
-
-    Example:
-        >>> first, second = Mean(20.0, 2), Mean(9.0, 1)
-        >>> round(first.merge(second).compute(), 3)
-        9.667
-    """
-
-    total: Tree
-    count: Tree
-
-    def host(self) -> Mean:
-        return Mean(_float64(self.total), _float64(self.count))
-
-    def merge(self, other: MetricValue) -> Mean:
-        _check_alike(self, other)
-        assert isinstance(other, Mean)
-        return Mean(_add(self.total, other.total), _add(self.count, other.count))
-
-    def compute(self) -> Any:
-        total, count = _float64(self.total), _float64(self.count)
-        if _is_leaf(count):
-            return jax.tree.map(lambda t: _result(_divide(t, count)), total)
-        return jax.tree.map(lambda t, c: _result(_divide(t, c)), total, count)
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True, eq=False)
-class Sum(MetricValue):
-    """A sum over samples: counts, confusion matrices, histograms.
-
-    Args:
-        x: Sum over the samples of the batch; an array or a pytree of arrays.
-
-    Example:
-        >>> Sum(3).merge(Sum(4)).compute()
-        7.0
-    """
-
-    x: Tree
-
-    def host(self) -> Sum:
-        return Sum(_float64(self.x))
-
-    def merge(self, other: MetricValue) -> Sum:
-        _check_alike(self, other)
-        assert isinstance(other, Sum)
-        return Sum(_add(self.x, other.x))
-
-    def compute(self) -> Any:
-        return jax.tree.map(_result, _float64(self.x))
 
 
 def as_metric(name: str, value: Any, where: str = "") -> MetricValue:
@@ -272,7 +183,7 @@ def _check_numbers(name: str, value: MetricValue, where: str) -> None:
 
 
 def _check_count(name: str, value: Mean, where: str) -> None:
-    if _is_leaf(value.count):
+    if jax.tree_util.all_leaves([value.count]):
         return
     if jax.tree.structure(value.count) != jax.tree.structure(value.total):
         raise MetricError(
@@ -280,23 +191,6 @@ def _check_count(name: str, value: Mean, where: str) -> None:
             where=where,
             fix="give one count for all, or a count for each leaf of the total",
         )
-
-
-def _check_alike(held: MetricValue, other: MetricValue) -> None:
-    kind, other_kind = type(held).__name__, type(other).__name__
-    if type(held) is not type(other):
-        fix = "report the same kind of metric value for every batch"
-        raise MetricError(f"{kind}, then {other_kind}.", fix=fix)
-    if jax.tree.structure(held) != jax.tree.structure(other):
-        fix = "report the same dict keys or nesting for every batch"
-        raise MetricError(f"a {kind} around another structure.", fix=fix)
-    leaves, others = jax.tree.leaves(held), jax.tree.leaves(other)
-    for leaf, another in zip(leaves, others, strict=True):
-        if np.shape(leaf) != np.shape(another):
-            raise MetricError(
-                f"shape {np.shape(leaf)}, then {np.shape(another)}.",
-                fix="reduce over the samples first, so that the batch size is gone",
-            )
 
 
 def _describe(value: Any) -> str:
@@ -307,27 +201,3 @@ def _describe(value: Any) -> str:
     if isinstance(value, bool | int | float):
         return f"a bare scalar ({value!r})"
     return "None" if value is None else f"a value of type `{type(value).__name__}`"
-
-
-def _is_leaf(tree: Tree) -> bool:
-    return jax.tree_util.all_leaves([tree])
-
-
-def _float64(tree: Tree) -> Tree:
-    # A copy, since a hook may reuse the array that it returned.
-    return jax.tree.map(lambda leaf: np.array(leaf, np.float64), tree)
-
-
-def _add(mine: Tree, theirs: Tree) -> Tree:
-    return jax.tree.map(
-        lambda a, b: np.asarray(a, np.float64) + np.asarray(b, np.float64), mine, theirs
-    )
-
-
-def _divide(total: np.ndarray, count: np.ndarray) -> np.ndarray:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.where(count == 0, np.nan, total / count)
-
-
-def _result(leaf: np.ndarray) -> Any:
-    return float(leaf) if np.ndim(leaf) == 0 else np.asarray(leaf)
