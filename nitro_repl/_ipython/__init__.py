@@ -1,0 +1,1 @@
+"""The notebook layer: `%nitro`, its completion and its progress line."""

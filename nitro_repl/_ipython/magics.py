@@ -1,0 +1,115 @@
+"""The line magic `%nitro`: one line, one verb, the same object as the Python call.
+
+A line that cannot be read is one line of error; a verb that is refused shows what,
+where and fix.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+from typing import Any
+
+import traitlets
+from IPython.core.error import UsageError
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.core.magic import (
+    Magics,
+    line_magic,
+    magics_class,
+    output_can_be_silenced,
+)
+
+from .._run import verbs
+from .._run.ticker import REFRESH_S, Ticker, terminal_line
+from .._run.verbs import Arguments, Verb
+from ..errors import MagicError
+from .parser import parse, usage_line
+from .progress import Screen
+
+
+@magics_class
+class NitroMagics(Magics):
+    """The `%nitro` magic of one shell."""
+
+    refresh = traitlets.Float(
+        REFRESH_S, help="Seconds between two updates of a progress line, at least."
+    ).tag(config=True)
+
+    def __init__(self, shell: InteractiveShell):
+        super().__init__(shell)
+        self.screen = Screen(shell)
+
+    @output_can_be_silenced
+    @line_magic
+    def nitro(self, line: str) -> Any:
+        """Replaced by the generated help when the extension is loaded."""
+        shell = self.shell
+        assert shell is not None
+        try:
+            verb, arguments = parse(line, shell.user_ns)
+            result = _SPECIAL.get(verb.name, _plain)(self, verb, arguments)
+        except MagicError as error:
+            raise UsageError(usage_line(error)) from None
+        return result
+
+    def invoke(self, verb: Verb, arguments: Arguments) -> Any:
+        """Carry out a verb with the user's variables."""
+        assert self.shell is not None
+        return verbs.invoke(verb, arguments, self.shell.user_ns)
+
+
+# IPython shows this text for `%nitro?`.
+NitroMagics.nitro.__doc__ = verbs.help_text()
+
+
+def _plain(magics: NitroMagics, verb: Verb, arguments: Arguments) -> Any:
+    result = magics.invoke(verb, arguments)
+    if result is None and verb.target == "run":
+        _say(verbs.chosen_run(arguments))
+    return result
+
+
+def _train(magics: NitroMagics, verb: Verb, arguments: Arguments) -> Any:
+    run = magics.invoke(verb, arguments)
+    Ticker(run, magics.screen.line(run.id), magics.refresh).start()
+    return run
+
+
+def _wait(magics: NitroMagics, verb: Verb, arguments: Arguments) -> Any:
+    run = verbs.chosen_run(arguments)
+    try:
+        with terminal_line(run):
+            result = magics.invoke(verb, arguments)
+    except KeyboardInterrupt:
+        print(  # noqa: T201  # the output of a cell
+            f"run `{run.id}` goes on in the background; `%nitro stop` ends it"
+        )
+        return None
+    _say(run)
+    return result
+
+
+def _swap(magics: NitroMagics, verb: Verb, arguments: Arguments) -> Any:
+    pending = magics.invoke(verb, arguments)
+    if not arguments.options.get("wait") and hasattr(pending, "result"):
+        report = contextvars.copy_context()
+        threading.Thread(
+            target=report.run, args=(_report, pending), name="nitro-swap", daemon=True
+        ).start()
+    return pending
+
+
+def _report(pending: Any) -> None:
+    """Say in the cell of `%nitro swap` when the switch has happened, or why not."""
+    try:
+        print(pending.result())  # noqa: T201  # the output of a cell
+    except Exception as error:
+        print(f"{type(error).__name__}: {error}")  # noqa: T201  # the output of a cell
+
+
+def _say(run: Any) -> None:
+    print(f"{run.id}  {run.progress()}")  # noqa: T201  # the output of a cell
+
+
+_SPECIAL = {"train": _train, "wait": _wait, "swap": _swap}

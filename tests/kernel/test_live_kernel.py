@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+pytestmark = pytest.mark.kernel
+
+
+def test_train_returns_at_once_and_goes_on_while_cells_run(kernel):
+    cell = kernel.run("run = %nitro train Tiny").succeed()
+    kernel.run("first = run.step\nrun.advance(1)\nrun.resume()").succeed()
+    busy = kernel.run(
+        "import time\n"
+        "before = run.step\n"
+        "end = time.monotonic() + 1\n"
+        "while time.monotonic() < end: pass\n"
+        "print(run.step - before)"
+    ).succeed()
+    assert int(busy.text) > 10, "no training while the main thread was busy"
+    assert cell.lines, "no progress line under the cell"
+
+
+def test_progress_comes_at_most_four_times_a_second_and_ends_true(kernel):
+    cell = kernel.run("run = %nitro train Tiny --max-epochs 200").succeed()
+    kernel.run("run.wait()").succeed()
+    kernel.wait_for(lambda: "done" in cell.lines[-1], "last progress line")
+    [step] = kernel.run("print(run.step)").succeed().text.split()
+    assert f"step {int(step):,}/{int(step):,}  epoch 200/200" in cell.lines[-1]
+    times = [m["came"] for m in cell.messages("display_data", "update_display_data")]
+    for a, e in itertools.pairwise(range(0, len(times), 5)):
+        assert times[e] - times[a] > 0.9, "more than four updates in a second"
+    shown = cell.messages("display_data", "update_display_data")
+    ids = {m["content"]["transient"]["display_id"] for m in shown}
+    assert len(ids) == 1, "the line is one output, updated in place"
+
+
+def test_prints_of_host_hooks_land_in_the_starting_cell(kernel):
+    kernel.run(
+        "class Chatty(Tiny):\n"
+        "    def finalize_metrics(self, totals, split):\n"
+        "        print('evaluated', split)\n"
+        "        return totals"
+    ).succeed()
+    starting = kernel.run("run = %nitro train Chatty").succeed()
+    starting.wait_for_text("evaluated val")
+    other = kernel.send(
+        "import threading\n"
+        "seen = threading.Event()\n"
+        "print('other cell')\n"
+        "target = run.epoch + 2\n"
+        "while run.epoch < target: seen.wait(0.01)"
+    )
+    said = starting.text.count("evaluated")
+    other.finish().succeed()
+    kernel.wait_for(lambda: starting.text.count("evaluated") > said, "a later print")
+    assert other.text == "other cell\n"
+
+
+def test_a_hook_that_raises_shows_only_the_users_frames(kernel):
+    kernel.run(
+        "class Breaks(Tiny):\n"
+        "    def finalize_metrics(self, totals, split):\n"
+        "        return self.helper(totals)\n"
+        "    def helper(self, totals):\n"
+        "        raise ValueError('my own mistake')"
+    ).succeed()
+    kernel.run("run = %nitro train Breaks").succeed()
+    shown = kernel.run("run.wait()").error
+    assert "my own mistake" in shown
+    assert "helper" in shown
+    assert "nitro_repl/_" not in shown
+    assert kernel.run("print(run.phase, run.live)").text == "failed False\n"
+
+
+def test_a_line_that_cannot_be_read_is_one_line(kernel):
+    cell = kernel.run("%nitro trian Tiny")
+    assert cell.text.splitlines() == [
+        "UsageError: there is no verb `trian`: did you mean `train`? See %nitro help"
+    ]
+
+
+def test_waiting_ends_by_an_interrupt_and_the_run_goes_on(kernel):
+    kernel.run("run = %nitro train Tiny").succeed()
+    waiting = kernel.send("print('waiting')\n%nitro wait")
+    waiting.wait_for_text("waiting")
+    kernel.manager.interrupt_kernel()
+    waiting.finish().succeed()
+    assert "goes on in the background" in waiting.text
+    assert "%nitro stop" in waiting.text
+    assert kernel.run("print(run.live)").text == "True\n"
+
+
+def test_completion_and_help_reach_the_front_end(kernel):
+    client = kernel.client
+    client.complete("%nitro train Ti", 15)
+    reply = client.get_shell_msg(timeout=60)["content"]
+    while "matches" not in reply:
+        reply = client.get_shell_msg(timeout=60)["content"]
+    assert reply["matches"] == ["Tiny"]
+    assert kernel.run("%nitro help train").result.startswith(
+        "%nitro train [EXPERIMENT]"
+    )
+
+
+def test_views_carry_text_and_html(kernel):
+    kernel.run("run = %nitro train Tiny --max-epochs 1\nrun.wait()").succeed()
+    for line in ("status", "programs", "why", "history", "runs"):
+        [message] = kernel.run(f"%nitro {line}").succeed().messages("execute_result")
+        data = message["content"]["data"]
+        assert set(data) >= {"text/plain", "text/html"}, line
+        assert data["text/html"].startswith("<pre"), line
+
+
+@pytest.mark.parametrize("busy", [False, True])
+def test_shutdown_while_training_exits_cleanly_within_five_seconds(own_kernel, busy):
+    own_kernel.run("run = %nitro train Tiny").succeed()
+    own_kernel.run("run.advance(1); run.resume()").succeed()
+    if busy:
+        own_kernel.run("%nitro set scale 0.5").succeed()
+    assert own_kernel.shut_down(timeout=5.0) == 0
