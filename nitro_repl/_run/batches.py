@@ -188,7 +188,7 @@ def _as_array(name: str, value: Any, split: str) -> Any:
 
 
 def _canonical(array: np.ndarray, where: str) -> np.ndarray:
-    dtype = jax.dtypes.canonicalize_dtype(array.dtype).newbyteorder("=")
+    dtype = jax.dtypes.canonicalize_dtype(array.dtype.newbyteorder("="))
     if dtype == array.dtype:
         return array
     if jnp.issubdtype(dtype, np.integer) and array.size:

@@ -6,9 +6,9 @@ another, continues with the same batch.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
-import itertools
 import threading
 import warnings
 from collections.abc import Iterator
@@ -134,7 +134,7 @@ class Feed:
         if self._start.state is not None and hasattr(iterator, "set_state"):
             iterator.set_state(self._start.state)
             return iterator
-        skipped = sum(1 for _ in itertools.islice(iterator, self._index))
+        skipped = _skip(iterator, self._index)
         if skipped < self._index:
             raise self._too_few(self._epoch, skipped)
         return iterator
@@ -142,7 +142,7 @@ class Feed:
     def _end_epoch(self) -> None:
         if self._iterator is not None:
             # Run to its end, for what a generator does after its last batch.
-            more = sum(1 for _ in itertools.islice(self._iterator, 1))
+            more = _skip(self._iterator, 1)
             if more and not self._warned:
                 self._warned = True
                 warnings.warn(
@@ -188,12 +188,24 @@ def close_iterator(iterator: Any) -> None:
         close()
 
 
+def _skip(iterator: Iterator[Any], count: int) -> int:
+    """Read and drop `count` batches; returns how many there were."""
+    for skipped in range(count):
+        try:
+            next(iterator)
+        except StopIteration:
+            return skipped
+    return count
+
+
 class _Begun:
     """An iterator whose first batch has been read already."""
 
     def __init__(self, iterator: Iterator[Any]):
         self._iterator = iterator
-        self._first = list(itertools.islice(iterator, 1))
+        self._first = []
+        with contextlib.suppress(StopIteration):
+            self._first.append(next(iterator))
 
     def __iter__(self) -> Iterator[Any]:
         return self

@@ -37,7 +37,7 @@ class LineFile:
         self._written = clock()
         self._waiting: list[bytes] = []
         self._lock = threading.RLock()
-        self._file: Any = None
+        self._begun = False
         self._over = False
 
     def write(self, value: Mapping[str, Any]) -> None:
@@ -60,11 +60,12 @@ class LineFile:
                 return
             lines, self._waiting = self._waiting, []
             try:
-                if self._file is None:
-                    self._file = _open(self.path)
-                _write_all(self._file, b"".join(lines))
+                if not self._begun:
+                    _begin(self.path)
+                    self._begun = True
+                _append(self.path, b"".join(lines))
             except OSError as error:
-                self._stop()
+                self._over = True
                 warnings.warn(
                     f"{self.path} cannot be written ({error}); the run goes on "
                     "without it.",
@@ -75,14 +76,7 @@ class LineFile:
         """Write what waits; later writes do nothing."""
         with self._lock:
             self.flush()
-            self._stop()
-
-    def _stop(self) -> None:
-        self._over = True
-        self._waiting.clear()
-        file, self._file = self._file, None
-        if file is not None:
-            file.close()
+            self._over = True
 
 
 def read_lines(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
@@ -92,7 +86,7 @@ def read_lines(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
     """
     try:
         text = Path(path).read_bytes()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return []
     values = []
     for line in text.splitlines():
@@ -105,17 +99,18 @@ def read_lines(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
     return values
 
 
-def _open(path: Path) -> Any:
+def _begin(path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    # Unbuffered: a write that fails leaves nothing behind for `close` to fail on.
-    file = path.open("a+b", buffering=0)
-    if file.seek(0, os.SEEK_END):
-        file.seek(-1, os.SEEK_END)
-        if file.read(1) != b"\n":
-            file.write(b"\n")
-    return file
+    with path.open("a+b") as file:
+        if file.seek(0, os.SEEK_END):
+            file.seek(-1, os.SEEK_END)
+            if file.read(1) != b"\n":
+                file.write(b"\n")
 
 
-def _write_all(file: Any, data: bytes) -> None:
-    while data:
-        data = data[file.write(data) :]
+def _append(path: Path, data: bytes) -> None:
+    # Opened for each write, so that no file stays open and none is left to close.
+    # Unbuffered: what two processes write does not mix within a line.
+    with path.open("ab", buffering=0) as file:
+        while data:
+            data = data[file.write(data) :]

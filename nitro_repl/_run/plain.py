@@ -104,8 +104,11 @@ def _dtype(value: np.dtype, depth: int) -> Json:
     return value.name
 
 
-def _class(value: type, depth: int) -> Json:
-    if issubclass(value, np.generic):
+def _class(value: Any, depth: int) -> Json:
+    # `jnp.float32` is no numpy type, but has its dtype.
+    if issubclass(value, np.generic) or isinstance(
+        getattr(value, "dtype", None), np.dtype
+    ):
         return np.dtype(value).name
     return _qualified(value)
 

@@ -166,13 +166,13 @@ def test_a_nested_bare_value_is_refused_by_its_whole_name():
 
 @pytest.mark.parametrize("bad", ["text", np.array(["a"]), 1j, jax.random.key(0)])
 def test_a_value_that_is_not_a_real_number_is_refused(bad):
-    with pytest.raises(MetricError, match="`m`.*real numbers"):
+    with pytest.raises(MetricError, match=r"`m`.*real numbers"):
         as_metric("m", Sum(bad))
 
 
 def test_a_count_unlike_its_total_is_refused():
     for count in ({"a": 1}, None):
-        with pytest.raises(MetricError, match="`m`.*count"):
+        with pytest.raises(MetricError, match=r"`m`.*count"):
             as_metric("m", Mean({"x": 1, "y": 2}, count))
 
 
