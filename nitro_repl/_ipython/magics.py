@@ -6,8 +6,6 @@ where and fix.
 
 from __future__ import annotations
 
-import contextvars
-import threading
 from typing import Any
 
 import traitlets
@@ -78,38 +76,14 @@ def _train(magics: NitroMagics, verb: Verb, arguments: Arguments) -> Any:
 
 def _wait(magics: NitroMagics, verb: Verb, arguments: Arguments) -> Any:
     run = verbs.chosen_run(arguments)
-    try:
-        with terminal_line(run):
-            result = magics.invoke(verb, arguments)
-    except KeyboardInterrupt:
-        print(  # noqa: T201  # the output of a cell
-            f"run `{run.id}` goes on in the background; `%nitro stop` ends it"
-        )
-        return None
+    with terminal_line(run):
+        result = magics.invoke(verb, arguments)
     _say(run)
     return result
-
-
-def _swap(magics: NitroMagics, verb: Verb, arguments: Arguments) -> Any:
-    pending = magics.invoke(verb, arguments)
-    if not arguments.options.get("wait") and hasattr(pending, "result"):
-        report = contextvars.copy_context()
-        threading.Thread(
-            target=report.run, args=(_report, pending), name="nitro-swap", daemon=True
-        ).start()
-    return pending
-
-
-def _report(pending: Any) -> None:
-    """Say in the cell of `%nitro swap` when the switch has happened, or why not."""
-    try:
-        print(pending.result())  # noqa: T201  # the output of a cell
-    except Exception as error:
-        print(f"{type(error).__name__}: {error}")  # noqa: T201  # the output of a cell
 
 
 def _say(run: Any) -> None:
     print(f"{run.id}  {run.progress()}")  # noqa: T201  # the output of a cell
 
 
-_SPECIAL = {"train": _train, "wait": _wait, "swap": _swap}
+_SPECIAL = {"train": _train, "wait": _wait}

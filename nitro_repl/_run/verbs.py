@@ -131,7 +131,7 @@ VERBS: dict[str, Verb] = {
             "wait",
             "wait until the run ends; an interrupt only ends the waiting",
             "run",
-            "None",
+            "whether it has ended",
             (Parameter("timeout", "word", "seconds to wait at most", float), _RUN),
         ),
         Verb(

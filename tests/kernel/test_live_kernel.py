@@ -61,15 +61,16 @@ def test_a_hook_that_raises_shows_only_the_users_frames(kernel):
     kernel.run(
         "class Breaks(Tiny):\n"
         "    def finalize_metrics(self, totals, split):\n"
-        "        return self.helper(totals)\n"
-        "    def helper(self, totals):\n"
+        "        return self.compute(totals)\n"
+        "    def compute(self, totals):\n"
         "        raise ValueError('my own mistake')"
     ).succeed()
-    kernel.run("run = %nitro train Breaks").succeed()
-    shown = kernel.run("run.wait()").error
-    assert "my own mistake" in shown
-    assert "helper" in shown
-    assert "nitro_repl/_" not in shown
+    starting = kernel.run("run = %nitro train Breaks").succeed()
+    starting.wait_for_text("my own mistake")
+    assert "in compute" in starting.text
+    assert "raise ValueError" in starting.text
+    assert "nitro_repl" not in starting.text
+    assert "my own mistake" in kernel.run("run.wait()").error
     assert kernel.run("print(run.phase, run.live)").text == "failed False\n"
 
 
@@ -80,14 +81,29 @@ def test_a_line_that_cannot_be_read_is_one_line(kernel):
     ]
 
 
+INTERRUPT_WHEN_WAITING = """
+import os, signal, sys, threading
+
+def interrupt_when_waiting():
+    turn, main = threading.Event(), threading.main_thread().ident
+    while True:
+        frame = sys._current_frames()[main]
+        while frame is not None:
+            if frame.f_code is type(run).wait.__code__:
+                return os.kill(os.getpid(), signal.SIGINT)
+            frame = frame.f_back
+        turn.wait(0.01)
+
+threading.Thread(target=interrupt_when_waiting, daemon=True).start()
+%nitro wait
+"""
+
+
 def test_waiting_ends_by_an_interrupt_and_the_run_goes_on(kernel):
     kernel.run("run = %nitro train Tiny").succeed()
-    waiting = kernel.send("print('waiting')\n%nitro wait")
-    waiting.wait_for_text("waiting")
-    kernel.manager.interrupt_kernel()
-    waiting.finish().succeed()
-    assert "goes on in the background" in waiting.text
-    assert "%nitro stop" in waiting.text
+    waiting = kernel.run(INTERRUPT_WHEN_WAITING).succeed()
+    assert "goes on" in waiting.text
+    assert "stop" in waiting.text
     assert kernel.run("print(run.live)").text == "True\n"
 
 

@@ -1,0 +1,85 @@
+"""A terminal IPython in a pseudo-terminal, as a user at a console has it."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+
+import pexpect
+import pytest
+
+CURSOR_QUESTION = re.escape("\x1b[6n")
+EXPERIMENT = """
+import numpy as np
+from flax import nnx
+import nitro_repl as nitro
+rows = [{"x": np.ones((8, 4), "float32")}] * 20
+class Tiny(nitro.Experiment):
+    max_epochs: int = 1_000_000
+    def build_data(self):
+        return {"train": rows}
+    def build_model(self, rngs):
+        return nnx.Linear(4, 3, rngs=rngs)
+    def forward(self, model, *, x):
+        return model(x)
+    def loss(self, outputs):
+        return (outputs ** 2).mean()
+"""
+
+
+class Terminal:
+    """Types lines and waits for what appears."""
+
+    def __init__(self, folder):
+        env = {**os.environ, "TERM": "xterm", "IPYTHONDIR": str(folder / "ip")}
+        arguments = ["-m", "IPython", "--no-banner", "--no-confirm-exit"]
+        self.child = pexpect.spawn(
+            sys.executable,
+            arguments,
+            env=env,
+            cwd=str(folder),
+            encoding="utf8",
+            dimensions=(30, 120),
+            timeout=60,
+        )
+        self.expect(r"In \[")
+
+    def expect(self, pattern):
+        # A terminal answers where its cursor is; without it no toolbar is drawn.
+        while self.child.expect([CURSOR_QUESTION, pattern]) == 0:
+            self.child.send("\x1b[1;1R")
+
+    def type(self, line, pattern):
+        self.child.send(line + "\r")
+        self.expect(pattern)
+
+
+@pytest.fixture
+def terminal(tmp_path):
+    (tmp_path / "tiny.py").write_text(EXPERIMENT)
+    terminal = Terminal(tmp_path)
+    yield terminal
+    terminal.child.close(force=True)
+
+
+def test_progress_is_in_the_toolbar_while_a_run_lives_and_is_printed_at_its_end(
+    terminal,
+):
+    terminal.type("%load_ext nitro_repl", r"In \[.*2")
+    terminal.type("from tiny import nitro, Tiny", r"In \[.*3")
+    terminal.type("run = %nitro train Tiny", r"step .*epoch .*stepping")
+    terminal.type("run.stop()", r"step .*stopped")
+    terminal.type("print(get_ipython().pt_app.bottom_toolbar)", "None")
+    terminal.type("exit", pexpect.EOF)
+    terminal.child.close()
+    assert terminal.child.exitstatus == 0
+
+
+def test_leaving_the_terminal_while_training_exits_cleanly(terminal):
+    terminal.type("%load_ext nitro_repl", r"In \[.*2")
+    terminal.type("from tiny import nitro, Tiny", r"In \[.*3")
+    terminal.type("run = %nitro train Tiny", r"step .*epoch .*stepping")
+    terminal.type("exit", pexpect.EOF)
+    terminal.child.close()
+    assert terminal.child.exitstatus == 0

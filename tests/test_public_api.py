@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import inspect
+
+import nitro_repl
+
+PUBLIC = [
+    "ArrayLoader",
+    "DataError",
+    "Device",
+    "Experiment",
+    "ExperimentError",
+    "FieldError",
+    "GraphConst",
+    "HookError",
+    "HostFieldError",
+    "MagicError",
+    "Mean",
+    "MetricError",
+    "ModelError",
+    "Nitro",
+    "NitroError",
+    "NonFiniteError",
+    "ProgramError",
+    "Run",
+    "RunError",
+    "SettingError",
+    "Sum",
+    "SwapError",
+    "current",
+    "field",
+    "load_ipython_extension",
+    "programs",
+    "runs",
+    "unload_ipython_extension",
+]
+
+
+def test_the_public_names_are_these_and_no_others():
+    found = [
+        name
+        for name, value in vars(nitro_repl).items()
+        if not name.startswith("_")
+        and not inspect.ismodule(value)
+        and name != "annotations"
+    ]
+    assert sorted(found) == PUBLIC
+
+
+def test_every_public_class_and_function_is_documented():
+    for name in PUBLIC:
+        value = getattr(nitro_repl, name)
+        if inspect.isclass(value) or inspect.isfunction(value):
+            assert inspect.getdoc(value), name
+
+
+def test_every_error_of_the_tree_is_public():
+    def below(cls):
+        yield cls
+        for child in cls.__subclasses__():
+            yield from below(child)
+
+    ours = {c.__name__ for c in below(nitro_repl.NitroError) if "nitro" in c.__module__}
+    assert ours <= set(PUBLIC)
