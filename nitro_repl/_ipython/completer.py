@@ -17,7 +17,8 @@ from IPython.core.completer import (
     context_matcher,
 )
 
-from .._run import registry, verbs
+from .._run import invoke, registry, verbs
+from .._run.settings import SETTINGS
 from .._run.verbs import Verb
 from ..errors import NitroError
 
@@ -100,13 +101,13 @@ def _field_names(
         return [f"{name}=" for name in _named("values", namespace)]
     if not words:
         return []
-    subject = verbs.find_experiment(words[0], namespace)
-    return [f"{name}=" for name in verbs.field_types(verb, subject)]
+    subject = invoke.find_experiment(words[0], namespace)
+    return [f"{name}=" for name in invoke.field_types(verb, subject)]
 
 
 def _options(verb: Verb) -> list[str]:
     declared = [p.name for p in verb.take("option") + verb.take("flag")]
-    settings = list(verbs.setting_types()) if verb.take("settings") else []
+    settings = list(SETTINGS) if verb.take("settings") else []
     return [_dashed(name) for name in declared + settings]
 
 
@@ -120,7 +121,9 @@ def _dashed(name: str) -> str:
 
 _KINDS: dict[str, Callable[[Mapping[str, Any]], Iterable[str]]] = {
     "": lambda names: (),
-    "experiments": lambda names: (k for k, v in names.items() if verbs.is_trainable(v)),
+    "experiments": lambda names: (
+        k for k, v in names.items() if invoke.is_trainable(v)
+    ),
     "programs": lambda names: (p.name for p in registry.current().status().programs),
     "runs": lambda names: registry.runs,
     "splits": lambda names: ("train", "val", "test"),

@@ -18,9 +18,10 @@ from IPython.core.magic import (
     output_can_be_silenced,
 )
 
-from .._run import verbs
+from .._run import invoke, verbs
+from .._run.invoke import Arguments
 from .._run.ticker import REFRESH_S, Ticker, terminal_line
-from .._run.verbs import Arguments, Verb
+from .._run.verbs import Verb
 from ..errors import MagicError
 from .parser import parse, usage_line
 from .progress import Screen
@@ -54,7 +55,7 @@ class NitroMagics(Magics):
     def invoke(self, verb: Verb, arguments: Arguments) -> Any:
         """Carry out a verb with the user's variables."""
         assert self.shell is not None
-        return verbs.invoke(verb, arguments, self.shell.user_ns)
+        return invoke.invoke(verb, arguments, self.shell.user_ns)
 
 
 # IPython shows this text for `%nitro?`.
@@ -64,7 +65,7 @@ NitroMagics.nitro.__doc__ = verbs.help_text()
 def _plain(magics: NitroMagics, verb: Verb, arguments: Arguments) -> Any:
     result = magics.invoke(verb, arguments)
     if result is None and verb.target == "run":
-        _say(verbs.chosen_run(arguments))
+        _say(invoke.chosen_run(arguments))
     return result
 
 
@@ -75,7 +76,7 @@ def _train(magics: NitroMagics, verb: Verb, arguments: Arguments) -> Any:
 
 
 def _wait(magics: NitroMagics, verb: Verb, arguments: Arguments) -> Any:
-    run = verbs.chosen_run(arguments)
+    run = invoke.chosen_run(arguments)
     with terminal_line(run):
         result = magics.invoke(verb, arguments)
     _say(run)

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from nitro_repl._ipython.parser import literal, parse, tokenize, usage_line
+from nitro_repl._ipython.literals import literal
+from nitro_repl._ipython.parser import parse, tokenize, usage_line
 from nitro_repl._run import verbs
 from nitro_repl.errors import MagicError, NitroError
 
