@@ -6,7 +6,7 @@ whoever built it, and no array shares memory that a loader may write again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, TypeAlias
 
 import jax
@@ -21,12 +21,15 @@ Arrays: TypeAlias = dict[str, Any]
 _REAL_OR_COMPLEX = (np.number, np.bool_)
 
 
-def batch_arrays(batch: Any, split: str) -> Arrays:
-    """Turn each field of a batch into an array of a dtype that JAX keeps.
+def batch_arrays(
+    batch: Any, split: str, names: Collection[str] | None = None
+) -> Arrays:
+    """Turn the fields of a batch into arrays of dtypes that JAX keeps.
 
     Args:
         batch: What the loader yielded: a dict of arrays, lists or numbers.
         split: Name of the split, for the error.
+        names: The fields wanted, where not all are; the others may hold anything.
 
     Returns:
         A numpy array per field, or the `jax.Array` that was given. Without x64,
@@ -38,7 +41,11 @@ def batch_arrays(batch: Any, split: str) -> Arrays:
             array of numbers, or an integer does not fit 32 bits.
     """
     check_batch(batch, split)
-    return {name: _as_array(name, value, split) for name, value in batch.items()}
+    return {
+        name: _as_array(name, value, split)
+        for name, value in batch.items()
+        if names is None or name in names
+    }
 
 
 def check_batch(batch: Any, split: str) -> None:

@@ -12,7 +12,7 @@ import dataclasses
 import threading
 import warnings
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..errors import DataError
 
@@ -21,7 +21,8 @@ from ..errors import DataError
 _OPENING = [threading.RLock() for _ in range(64)]
 
 
-class Fed(NamedTuple):
+@dataclasses.dataclass(frozen=True, slots=True)
+class Fed:
     """A batch as the loader gave it, and where it came from."""
 
     epoch: int
@@ -62,7 +63,7 @@ class Feed:
         self._loader = loader
         self._split = split
         self.steps_per_epoch = len(loader)
-        self._iterator: Iterator[Any] | None = None
+        self._iterator: Any = None
         self._warned = False
         if not self.steps_per_epoch:
             raise self._too_few(0, 0)
@@ -129,7 +130,7 @@ class Feed:
         self._epoch, self._index = self._start.epoch, self._start.index
         self._drop()
 
-    def _open(self) -> Iterator[Any]:
+    def _open(self) -> Any:
         iterator = open_epoch(self._loader, self._epoch)
         if self._start.state is not None and hasattr(iterator, "set_state"):
             iterator.set_state(self._start.state)
@@ -170,7 +171,7 @@ class Feed:
         )
 
 
-def open_epoch(loader: Any, epoch: int) -> Iterator[Any]:
+def open_epoch(loader: Any, epoch: int) -> Any:
     """A fresh iterator of an epoch, which the loader is told if it has `set_epoch`."""
     if not hasattr(loader, "set_epoch"):
         return iter(loader)

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import itertools
 import threading
+from collections import deque
 from collections.abc import Mapping
 
 import numpy as np
 
-# Rows wait in a list, which costs far less than writing them into the columns, and
-# are moved over so many at a time that no append takes long.
+# Rows wait in a deque, whose `append` needs no lock, and are moved into the columns
+# so many at a time, which costs far less than one by one.
 _BLOCK = 256
 
 
@@ -25,11 +26,14 @@ class History:
 
     def append(self, split: str, row: Mapping[str, float]) -> None:
         """Add a row: a "step" and any other columns, new ones too."""
-        with self._lock:
-            table = self._tables.get(split)
-            if table is None:
-                table = self._tables[split] = _Table()
-            table.append(dict(row))
+        table = self._tables.get(split)
+        if table is None:
+            with self._lock:
+                table = self._tables.setdefault(split, _Table())
+        table.waiting.append(dict(row))
+        if len(table.waiting) >= _BLOCK:
+            with self._lock:
+                table.settle()
 
     def splits(self) -> tuple[str, ...]:
         """The splits that have had a row, in the order of their first one."""
@@ -66,10 +70,10 @@ class History:
         """The last row; empty if there is none."""
         with self._lock:
             table = self._tables.get(split)
-            if not table:
-                return {}
-            columns = table.columns(len(table) - 1)
-        return {name: float(column[0]) for name, column in columns.items()}
+            columns = table.columns(-1) if table else {}
+        return {
+            name: float(column[0]) for name, column in columns.items() if len(column)
+        }
 
     def truncate(self, split: str, step: float) -> None:
         """Keep the rows whose "step" is at most `step`."""
@@ -85,19 +89,14 @@ class _Table:
     def __init__(self) -> None:
         self._columns: dict[str, np.ndarray] = {}
         self._size = 0
-        self._waiting: list[dict[str, float]] = []
+        self.waiting: deque[dict[str, float]] = deque()
 
     def __len__(self) -> int:
-        return self._size + len(self._waiting)
-
-    def append(self, row: dict[str, float]) -> None:
-        self._waiting.append(row)
-        if len(self._waiting) >= _BLOCK:
-            self._settle()
+        return self._size + len(self.waiting)
 
     def columns(self, since: int) -> dict[str, np.ndarray]:
-        self._settle()
-        window = slice(since, self._size)
+        self.settle()
+        window = slice(*slice(since, None).indices(self._size))
         return {name: column[window].copy() for name, column in self._columns.items()}
 
     def keep_until(self, step: float) -> None:
@@ -107,12 +106,14 @@ class _Table:
             self._columns = {name: column[chosen] for name, column in kept.items()}
             self._size = int(chosen.sum())
 
-    def _settle(self) -> None:
-        rows, self._waiting = self._waiting, []
+    def settle(self) -> None:
+        """Move the waiting rows into the columns; more may come meanwhile."""
+        rows = [self.waiting.popleft() for _ in range(len(self.waiting))]
         end = self._size + len(rows)
         for name in dict.fromkeys(itertools.chain(self._columns, *rows)):
-            values = [row.get(name, np.nan) for row in rows]
-            self._room(name, end)[self._size : end] = values
+            values = (row.get(name, np.nan) for row in rows)
+            filled = np.fromiter(values, np.float64, len(rows))
+            self._room(name, end)[self._size : end] = filled
         self._size = end
 
     def _room(self, name: str, size: int) -> np.ndarray:

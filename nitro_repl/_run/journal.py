@@ -1,6 +1,6 @@
 """The journal: every change to a run, with its step and who asked for it.
 
-An entry is on its way to the disk before the change is seen by the next step.
+An entry is with the operating system when `record` returns: a kill does not lose it.
 """
 
 from __future__ import annotations

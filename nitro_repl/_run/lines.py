@@ -15,6 +15,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from .plain import plain
+
+# Made once: `json.dumps` makes one for each call, which costs more than the encoding.
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
+
 
 class LineFile:
     """Appends JSON objects to a file, one a line; any thread may write.
@@ -41,8 +46,11 @@ class LineFile:
         self._over = False
 
     def write(self, value: Mapping[str, Any]) -> None:
-        """Add a line. `value` is plain JSON already."""
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+        """Add a line; what JSON cannot hold is written in its `plain` form."""
+        try:
+            text = _ENCODER.encode(value)
+        except (TypeError, ValueError):
+            text = _ENCODER.encode(plain(value))
         # Surrogates, which UTF-8 lacks, become JSON's own escapes.
         line = text.encode("utf-8", "backslashreplace") + b"\n"
         with self._lock:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 from .lines import LineFile
-from .plain import plain
 
 
 @runtime_checkable
@@ -60,12 +59,12 @@ class JsonLines:
         self, metrics: Mapping[str, Any], *, step: int, epoch: int, split: str
     ) -> None:
         """Write `{"split": ..., "step": ..., "epoch": ..., "loss": ...}`."""
-        named = {"split": split, "step": plain(step), "epoch": plain(epoch)}
-        self._file.write(named | plain(metrics) | named)
+        named = {"split": split, "step": step, "epoch": epoch}
+        self._file.write({**named, **metrics, **named})
 
     def log_params(self, params: Mapping[str, Any]) -> None:
         """Write `{"params": {...}}`."""
-        self._file.write({"params": plain(params)})
+        self._file.write({"params": params})
 
     def log_text(self, name: str, text: str) -> None:
         """Write `{"name": ..., "text": ...}`."""

@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 Json: TypeAlias = Any
@@ -90,7 +91,7 @@ def _array(value: Any, depth: int) -> Json:
 
 
 def _host(value: Any) -> np.ndarray:
-    if jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key):
+    if jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
         value = jax.random.key_data(value)
     return np.asarray(value)
 
@@ -124,7 +125,7 @@ def _mapping(value: Mapping[Any, Any], depth: int) -> Json:
 
 
 def _key(key: Any, depth: int) -> str:
-    key = _plain(key, depth)
+    key = key if type(key) is str else _plain(key, depth)
     return key if isinstance(key, str) else str(key)
 
 

@@ -106,6 +106,11 @@ def test_the_largest_integers_of_32_bits_pass():
     assert batch_arrays({"id": given}, "train")["id"].tolist() == given.tolist()
 
 
+def test_a_field_that_nobody_wants_may_hold_anything():
+    batch = {"x": [1.0], "path": ["a.png"], "meta": {"id": 3}}
+    assert list(batch_arrays(batch, "train", names={"x", "y"})) == ["x"]
+
+
 def test_an_empty_field_passes():
     assert batch_arrays({"x": np.zeros((0, 3), np.int64)}, "train")["x"].shape == (0, 3)
 

@@ -60,7 +60,7 @@ def test_a_feed_runs_through_epoch_after_epoch_and_tells_the_loader():
 
 
 def test_a_loader_without_set_epoch_is_fine():
-    assert [fed[:2] for fed in take(Feed(Plain(2)), 3)] == [(0, 0), (0, 1), (1, 0)]
+    assert [at[:2] for at in take(Feed(Plain(2)), 3)] == [(0, 0), (0, 1), (1, 0)]
 
 
 def test_a_generator_is_run_to_its_end_at_the_end_of_an_epoch():
@@ -212,7 +212,7 @@ def test_a_position_behind_the_end_is_refused():
 def test_a_loader_with_more_batches_than_its_length_is_warned_about_once():
     feed = Feed(Stream(2, given=5))
     with pytest.warns(UserWarning, match="more batches than the 2") as warned:
-        assert [fed[:2] for fed in take(feed, 5)][-1] == (2, 0)
+        assert take(feed, 5)[-1][:2] == (2, 0)
     assert len(warned) == 1
 
 

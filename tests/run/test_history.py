@@ -99,6 +99,7 @@ def test_truncating_keeps_the_rows_up_to_a_step_and_appending_goes_on(n):
     assert history.columns("train")["loss"].tolist() == [0, 0.5, 1, 1.5, -1]
     history.truncate("train", -1)
     assert history.count("train") == 0
+    assert history.last("train") == {}
 
 
 def test_numpy_and_jax_scalars_are_values_too():
