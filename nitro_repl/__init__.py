@@ -1,0 +1,49 @@
+"""Live training for JAX in a notebook: change values and code while it runs.
+
+Only what a change really affects is compiled again, and never is a stale program run.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ._experiment.base import Experiment as Experiment
+from ._experiment.fields import Device as Device, GraphConst as GraphConst, field as field
+from ._experiment.metrics import Mean as Mean, Sum as Sum
+from ._programs.cache import programs as programs
+from ._run.loader import ArrayLoader as ArrayLoader
+from ._run.nitro import Nitro as Nitro
+from ._run.registry import current as current, runs as runs
+from ._run.run import Run as Run
+from .errors import (
+    DataError as DataError,
+    ExperimentError as ExperimentError,
+    FieldError as FieldError,
+    HookError as HookError,
+    HostFieldError as HostFieldError,
+    MagicError as MagicError,
+    MetricError as MetricError,
+    ModelError as ModelError,
+    NitroError as NitroError,
+    NonFiniteError as NonFiniteError,
+    ProgramError as ProgramError,
+    RunError as RunError,
+    SettingError as SettingError,
+    SwapError as SwapError,
+)
+
+__version__ = "0.1.0"
+
+
+def load_ipython_extension(ipython: Any) -> None:
+    """`%load_ext nitro_repl`: add the `%nitro` magic."""
+    from ._ipython.extension import load
+
+    load(ipython)
+
+
+def unload_ipython_extension(ipython: Any) -> None:
+    """`%unload_ext nitro_repl`: take away all that loading added."""
+    from ._ipython.extension import unload
+
+    unload(ipython)

@@ -1,0 +1,214 @@
+"""The Experiment base class: frozen, keyword-only, its hooks plain methods.
+
+An instance never changes; `replace` makes another.
+"""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Callable, Mapping
+from types import FrameType
+from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
+
+import optax
+
+from .._where import place
+from ..errors import ExperimentError, FieldError, HookError, suggest
+from .fields import MISSING, Field, Residency, collect_fields, field
+from .hooks import HOOKS, uses_bare_super
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass_transform(
+    kw_only_default=True, frozen_default=True, field_specifiers=(field,)
+)
+class Experiment:
+    """What to train and how: fields, and the hooks that use them.
+
+    Fields are annotated class attributes: `GraphConst[T]` (baked into programs),
+    `Device[T]` (an input of programs, changed without compiling) or unmarked (Host).
+    Hooks are methods; `build_data`, `build_model`, `forward` and `loss` are needed.
+
+    Example:
+        >>> class Digits(Experiment):
+        ...     width: GraphConst[int] = 128
+        ...     def build_data(self): ...
+        ...     def build_model(self, rngs): ...
+        ...     def forward(self, model, *, image): ...
+        ...     def loss(self, logits, *, label): ...
+        >>> Digits(width=64).replace(width=32).width
+        32
+    """
+
+    __fields__: ClassVar[Mapping[str, Field]] = {}
+    __attached__: ClassVar[dict[str, Callable[..., Any]]] = {}
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        if cls.__dict__.get("__is_view__"):
+            return
+        body = _class_body_frame()
+        own = collect_fields(cls, body.f_globals, body.f_locals)
+        for name, declared in own.items():
+            _check_declaration(cls, declared)
+            if declared.default is MISSING:
+                if name in cls.__dict__:
+                    delattr(cls, name)
+            else:
+                setattr(cls, name, declared.default)
+        inherited: dict[str, Field] = {}
+        for base in reversed(cls.__mro__[1:]):
+            inherited.update(vars(base).get("__fields__", {}))
+        merged = {**inherited, **own}
+        cls.__fields__ = {
+            name: _plain_override(cls, declared, own)
+            for name, declared in merged.items()
+        }
+        cls.__attached__ = {}
+
+    def __init__(self, **values: Any) -> None:
+        fields = type(self).__fields__
+        for name in values:
+            if name not in fields:
+                raise FieldError(
+                    f"`{type(self).__name__}` has no field `{name}`",
+                    where=f"{type(self).__name__}({name}=...)",
+                    fix=suggest(name, fields),
+                )
+        for declared in fields.values():
+            if declared.name in values:
+                self.__dict__[declared.name] = values[declared.name]
+            elif declared.default is not MISSING:
+                self.__dict__[declared.name] = declared.default
+            elif declared.default_factory is None:
+                raise FieldError(
+                    f"the field `{declared.name}` needs a value",
+                    where=f"{type(self).__name__}()",
+                    fix=f"{type(self).__name__}({declared.name}=...), or give the field a default",
+                )
+        self.__dict__["_given"] = frozenset(values)
+
+    def __getattr__(self, name: str) -> Any:
+        declared = type(self).__fields__.get(name)
+        if declared is not None and declared.default_factory is not None:
+            return self.__dict__.setdefault(name, declared.default_factory())
+        close = difflib.get_close_matches(name, dir(type(self)), n=1)
+        hint = f"; did you mean `{close[0]}`?" if close else ""
+        raise AttributeError(f"`{type(self).__name__}` has no attribute `{name}`{hint}")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise FieldError(
+            f"an experiment is frozen: `{name}` cannot be assigned",
+            where=type(self).__name__,
+            fix=f"experiment.replace({name}=...) before training, "
+            f"run.set({name}=...) for a Device field of a live run",
+        )
+
+    def __delattr__(self, name: str) -> None:
+        self.__setattr__(name, None)
+
+    def __repr__(self) -> str:
+        shown = (f"{name}={_short(self.__dict__.get(name, '...'))}" for name in type(self).__fields__)
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+    def replace(self, **changes: Any) -> Self:
+        """A new experiment of the same class with some fields changed.
+
+        Raises:
+            FieldError: A name is not a field.
+        """
+        given = {name: self.__dict__[name] for name in self.__dict__["_given"]}
+        return type(self)(**{**given, **changes})
+
+    @classmethod
+    def hook(cls, function: F) -> F:
+        """Attach a function as a hook of this class, as if written in its body.
+
+        Handles built before keep what they were built with; a new `Nitro`, or `swap`
+        on a live run, takes the new one.
+
+        Raises:
+            HookError: The name is no hook and no method of the class, or the function
+                uses `super()` without arguments.
+
+        Example:
+            >>> @Digits.hook
+            ... def loss(self, logits, *, label): ...
+        """
+        name = getattr(function, "__name__", "")
+        methods = {key for key in dir(cls) if callable(getattr(cls, key, None)) and not key.startswith("_")}
+        known = (methods | set(HOOKS)) - {"hook", "replace"}
+        if name not in known:
+            raise HookError(
+                f"`{name}` is neither a hook nor a method of `{cls.__name__}`",
+                where=place(function),
+                fix=suggest(name, known),
+            )
+        if uses_bare_super(function):
+            raise HookError(
+                f"`{name}` uses super() without arguments, which only works in a class body",
+                where=place(function),
+                fix=f"super({cls.__name__}, self).{name}(...)",
+            )
+        setattr(cls, name, function)
+        cls.__attached__[name] = function
+        return function
+
+    # ---- defaults of the optional hooks
+
+    def optimizer(self, hp: Any) -> Any:
+        """RAdam (Liu et al., 2020, arXiv:1908.03265) at the run's learning rate."""
+        return optax.radam(hp.learning_rate)
+
+    def learning_rate(self) -> Any:
+        """The learning rate at step 0."""
+        return 1e-3
+
+    def finalize_metrics(self, totals: dict[str, Any], split: str) -> dict[str, Any]:
+        """What to report for a split, from its reduced metrics."""
+        return totals
+
+
+def _class_body_frame() -> FrameType:
+    """The frame that executes the class statement, for its names."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and frame.f_globals.get("__name__") == __name__:
+        frame = frame.f_back
+    assert frame is not None
+    return frame
+
+
+def _check_declaration(cls: type, declared: Field) -> None:
+    required = {hook.name for hook in HOOKS.values() if hook.required}
+    if declared.name in required | {"hook", "replace", "training", "key"}:
+        raise ExperimentError(
+            f"`{declared.name}` is reserved and cannot be a field",
+            where=cls.__name__,
+            fix="choose another name",
+        )
+    if declared.name == "seed" and declared.residency is Residency.GRAPH_CONST:
+        raise ExperimentError(
+            "the seed may not be a GraphConst: each seed would be a new program",
+            where=f"{cls.__name__}.seed",
+            fix="write `seed: int = 0`",
+        )
+
+
+def _plain_override(cls: type, declared: Field, own: dict[str, Field]) -> Field:
+    """Let `width = 64` in a subclass body override an inherited field's default."""
+    if declared.name in own or declared.name not in cls.__dict__:
+        return declared
+    value = cls.__dict__[declared.name]
+    if callable(value) or isinstance(value, property | classmethod | staticmethod):
+        return declared
+    return Field(
+        declared.name, declared.residency, declared.type, value,
+        None, declared.bounds, declared.log, declared.doc,
+    )
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else text[:37] + "..."

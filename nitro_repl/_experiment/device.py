@@ -1,0 +1,127 @@
+"""Values of Device fields: cast to what the field holds, placed on the device.
+
+A number stays weakly typed, so in arithmetic it behaves like the Python number it replaces;
+a cast never changes dtype, shape or structure of a value that programs already take.
+"""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any
+
+import jax
+import numpy as np
+
+from ..errors import FieldError
+from .fields import Field
+
+Signature = tuple[Any, ...]
+"""Structure, shapes, dtypes and weak types of a Device value."""
+
+
+def place(value: Any, declared: Field, current: Any = None) -> Any:
+    """Put a value of a Device field on the default device.
+
+    Args:
+        value: What the user assigned: a number for `Device[float]`, `Device[int]` and
+            `Device[bool]`, else an array or a pytree of arrays.
+        declared: The field.
+        current: The present value, whose dtypes, shapes and structure are kept.
+
+    Returns:
+        A jax array, or a pytree of them.
+
+    Raises:
+        FieldError: The value does not fit the field.
+    """
+    kind = declared.type if declared.type in (float, int, bool) else None
+    if kind is None and current is None and isinstance(value, bool | int | float):
+        kind = type(value)
+    if kind is None and _is_weak(current):
+        kind = float if np.issubdtype(current.dtype, np.floating) else int
+    if kind is not None:
+        return jax.device_put(_number(value, kind, declared.name), _device())
+    made = jax.tree.map(lambda leaf: _array(leaf, declared.name), value)
+    if current is not None:
+        made = _like(made, current, declared.name)
+    return jax.tree.map(lambda leaf: jax.device_put(leaf, _device()), made)
+
+
+def signature(value: Any) -> Signature:
+    """What programs compiled for `value` depend on: all but the numbers."""
+    leaves, structure = jax.tree.flatten(value)
+    avals = tuple((leaf.shape, str(leaf.dtype), bool(getattr(leaf, "weak_type", False))) for leaf in leaves)
+    return (structure, *avals)
+
+
+def plain(value: Any) -> Any:
+    """The value as Python number or numpy arrays, for people and files."""
+    return jax.tree.map(lambda leaf: leaf.item() if leaf.ndim == 0 else np.array(leaf), value)
+
+
+def _number(value: Any, kind: type, name: str) -> bool | int | float:
+    if isinstance(value, np.ndarray | np.generic | jax.Array):
+        if np.ndim(value):
+            raise _misfit(name, f"an array of shape {np.shape(value)}", kind)
+        value = value.item()
+    if not isinstance(value, numbers.Real):
+        raise _misfit(name, f"{value!r} ({type(value).__name__})", kind)
+    if kind is int and value != int(value):
+        raise _misfit(name, repr(value), kind)
+    return kind(value)
+
+
+def _misfit(name: str, got: str, kind: type) -> FieldError:
+    return FieldError(
+        f"`{name}` is a Device[{kind.__name__}] and cannot be {got}",
+        where=f"field {name}",
+        fix=f"give one {'whole ' if kind is int else ''}number, for example {name}={kind(1)}",
+    )
+
+
+def _array(leaf: Any, name: str) -> Any:
+    if isinstance(leaf, jax.Array):
+        return leaf
+    array = np.asarray(leaf)
+    if array.dtype == object or array.dtype.kind in "SUMmV":
+        raise FieldError(
+            f"`{name}` is a Device field and cannot hold {type(leaf).__name__}",
+            where=f"field {name}",
+            fix="give a number, an array, or a pytree of arrays; or leave the field unmarked (Host)",
+        )
+    return array.astype(jax.dtypes.canonicalize_dtype(array.dtype), copy=True)
+
+
+def _like(made: Any, current: Any, name: str) -> Any:
+    if jax.tree.structure(made) != jax.tree.structure(current):
+        raise FieldError(
+            f"`{name}` has another structure than the value it replaces",
+            where=f"field {name}",
+            fix=f"give {jax.tree.structure(current)}",
+        )
+
+    def fit(new: Any, old: Any) -> Any:
+        if new.shape != old.shape:
+            raise FieldError(
+                f"`{name}` has shape {tuple(old.shape)} and cannot become {tuple(new.shape)}",
+                where=f"field {name}",
+                fix="give the same shape, or build a new Nitro: the shape is part of the programs",
+            )
+        if not np.can_cast(new.dtype, old.dtype, "same_kind"):
+            raise FieldError(
+                f"`{name}` has dtype {old.dtype} and cannot become {new.dtype}",
+                where=f"field {name}",
+                fix=f"cast it: value.astype('{old.dtype}')",
+            )
+        return new.astype(old.dtype)
+
+    return jax.tree.map(fit, made, current)
+
+
+def _is_weak(value: Any) -> bool:
+    return isinstance(value, jax.Array) and bool(value.weak_type)
+
+
+def _device() -> Any:
+    chosen = jax.config.jax_default_device
+    return chosen if isinstance(chosen, jax.Device) else jax.devices()[0]

@@ -1,0 +1,159 @@
+"""The hook table as data, and one class's hooks as they were at one moment.
+
+A `Hooks` never changes after it is made: a handle keeps what it was built with.
+"""
+
+from __future__ import annotations
+
+import dis
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from types import CodeType, FunctionType
+from typing import Any
+
+from ..errors import HookError, suggest
+
+
+@dataclass(frozen=True)
+class Hook:
+    """What the table knows of one hook.
+
+    Attributes:
+        positional: Names of the parameters after `self`, before the batch fields.
+        batch: Whether keyword-only parameters are batch fields.
+        traced: Whether it runs in compiled code.
+        needs: What calling it without a definition should say, empty if optional.
+    """
+
+    name: str
+    positional: tuple[str, ...] = ()
+    batch: bool = False
+    traced: bool = False
+    required: bool = False
+    example: str = ""
+
+
+HOOKS: Mapping[str, Hook] = {
+    hook.name: hook
+    for hook in (
+        Hook("build_data", required=True, example="def build_data(self): return {'train': ..., 'val': ...}"),
+        Hook("build_model", ("rngs",), required=True, example="def build_model(self, rngs): return nnx.Linear(64, 10, rngs=rngs)"),
+        Hook("forward", ("model",), batch=True, traced=True, required=True, example="def forward(self, model, *, image): return model(image)"),
+        Hook("loss", ("outputs",), batch=True, traced=True, required=True, example="def loss(self, logits, *, label): return optax.losses.softmax_cross_entropy_with_integer_labels(logits, label).mean()"),
+        Hook("train_metrics", ("outputs",), batch=True, traced=True),
+        Hook("metrics", ("outputs",), batch=True),
+        Hook("finalize_metrics", ("totals", "split")),
+        Hook("optimizer", ("hp",), traced=True),
+        Hook("learning_rate"),
+    )
+}
+
+
+class Hooks(Mapping[str, Any]):
+    """The members of an experiment class at one moment, plus what a run binds over them.
+
+    Example:
+        >>> hooks = Hooks.of(Digits).bind(loss=focal)
+        >>> hooks["loss"] is focal
+        True
+    """
+
+    def __init__(self, cls: type, members: Mapping[str, Any]):
+        self.cls = cls
+        self._members = dict(members)
+
+    @classmethod
+    def of(cls, experiment_class: type) -> Hooks:
+        """Take the present members of a class, its bases included."""
+        members: dict[str, Any] = {}
+        for base in reversed(experiment_class.__mro__[:-1]):
+            members.update(
+                {name: value for name, value in vars(base).items() if not name.startswith("__")}
+            )
+        return cls(experiment_class, members)
+
+    def bind(self, **functions: Callable[..., Any]) -> Hooks:
+        """The same hooks with some replaced.
+
+        Raises:
+            HookError: A name is no hook and no member of the class.
+        """
+        for name in functions:
+            if name not in self._members and name not in HOOKS:
+                raise HookError(
+                    f"`{name}` is neither a hook nor a method of `{self.cls.__name__}`",
+                    where="swap",
+                    fix=suggest(name, set(self._members) | set(HOOKS)),
+                )
+        return Hooks(self.cls, {**self._members, **functions})
+
+    def take(self, other: Hooks, names: tuple[str, ...]) -> Hooks:
+        """The same hooks, with `names` as another table has them."""
+        members = {name: value for name, value in self._members.items() if name not in names}
+        members.update({name: other[name] for name in names if name in other})
+        return Hooks(self.cls, members)
+
+    def __getitem__(self, name: str) -> Any:
+        return self._members[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._members)
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def call(self, experiment: Any, name: str, *arguments: Any, **keywords: Any) -> Any:
+        """Call a hook on the host, as pinned here.
+
+        Raises:
+            HookError: A required hook is not defined.
+        """
+        return self.bound(experiment, name)(*arguments, **keywords)
+
+    def bound(self, experiment: Any, name: str) -> Any:
+        """A hook bound to an experiment."""
+        try:
+            raw = self._members[name]
+        except KeyError:
+            raise missing(name, self.cls.__name__) from None
+        get = getattr(type(raw), "__get__", None)
+        return raw if get is None else get(raw, experiment, type(experiment))
+
+    def defines(self, name: str) -> bool:
+        """Whether the class has this hook."""
+        return name in self._members
+
+
+def missing(name: str, experiment: str) -> HookError:
+    """The error for a required hook that is not there."""
+    hook = HOOKS[name]
+    return HookError(
+        f"the hook `{name}` is not defined",
+        where=experiment,
+        fix=f"write it in the class, for example\n{hook.example}",
+    )
+
+
+def uses_bare_super(function: Callable[..., Any]) -> bool:
+    """Whether a function outside a class body calls `super()` with no arguments."""
+    if not isinstance(function, FunctionType):
+        return False
+    if "__class__" in function.__code__.co_freevars:
+        return False
+    return any(map(_calls_bare_super, _codes(function.__code__)))
+
+
+def _calls_bare_super(code: CodeType) -> bool:
+    skipped = {"CACHE", "PRECALL", "PUSH_NULL", "RESUME", "NOP"}
+    steps = [step for step in dis.get_instructions(code) if step.opname not in skipped]
+    return any(
+        step.opname == "LOAD_GLOBAL" and step.argval == "super" and after.opname == "CALL" and after.arg == 0
+        for step, after in zip(steps, steps[1:], strict=False)
+    )
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _codes(constant)

@@ -1,0 +1,161 @@
+"""What `self` is inside a compiled hook: the traced view.
+
+It is an instance of the user's class, gives literals and tracers, refuses Host fields,
+and records every name that was read: same code and same values of those names = same trace.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from .._where import is_ours, place_of
+from ..errors import FieldError, HookError, HostFieldError
+from .base import Experiment
+from .fields import Residency
+from .hooks import HOOKS, Hooks, missing
+
+
+@dataclass(frozen=True)
+class Read:
+    """One name read from the view.
+
+    Attributes:
+        kind: "const" (a GraphConst field), "device" (a Device field), "member" (a
+            method or class attribute), or "absent" (no such name).
+    """
+
+    kind: str
+    name: str
+
+
+@dataclass
+class Reads:
+    """The names that one trace read, in order of first use."""
+
+    names: dict[Read, None] = field(default_factory=dict)
+
+    def add(self, kind: str, name: str) -> None:
+        """Note a read."""
+        self.names.setdefault(Read(kind, name))
+
+    def __iter__(self):
+        return iter(self.names)
+
+
+@dataclass
+class _State:
+    experiment: Experiment
+    hooks: Hooks
+    device: Mapping[str, Any]
+    training: bool
+    program: str
+    reads: Reads
+    host: bool
+
+
+class _View:
+    """Mixed in before the user's class; see `view`."""
+
+    __is_view__ = True
+
+    def __getattribute__(self, name: str) -> Any:
+        if name.startswith("__") and name.endswith("__"):
+            return object.__getattribute__(self, name)
+        state: _State = object.__getattribute__(self, "__state__")
+        declared = type(state.experiment).__fields__.get(name)
+        if declared is not None:
+            return _read_field(state, name, declared.residency)
+        if name == "training":
+            return state.training
+        if name in state.hooks:
+            state.reads.add("member", name)
+            return _bind(state.hooks[name], self)
+        state.reads.add("absent", name)
+        if name in HOOKS:
+            raise missing(name, type(state.experiment).__name__)
+        return object.__getattribute__(self, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        state: _State = object.__getattribute__(self, "__state__")
+        raise HookError(
+            f"`self.{name} = ...` in compiled code: the value would leak out of the trace",
+            where=_caller(type(state.experiment).__name__, state.program),
+            fix="return the value from the hook instead, for example as a train metric",
+        )
+
+
+def view(
+    experiment: Experiment,
+    hooks: Hooks,
+    *,
+    device: Mapping[str, Any],
+    training: bool,
+    program: str,
+    reads: Reads,
+    host: bool = False,
+) -> Any:
+    """Make the `self` of a traced hook, or of `build_model`.
+
+    Args:
+        experiment: Gives the GraphConst values.
+        hooks: Gives methods and class attributes, as pinned.
+        device: Tracers of the Device fields.
+        training: What `self.training` is.
+        program: Name of the program being traced, for messages.
+        reads: Filled with the names that are read.
+        host: For `build_model`: Host fields may be read, Device fields may not.
+    """
+    cls = type(experiment)
+    made = type(cls.__name__, (_View, cls), {"__module__": cls.__module__, "__qualname__": cls.__qualname__})
+    instance = object.__new__(made)
+    state = _State(experiment, hooks, device, training, program, reads, host)
+    object.__setattr__(instance, "__state__", state)
+    return instance
+
+
+def _read_field(state: _State, name: str, residency: Residency) -> Any:
+    if residency is Residency.GRAPH_CONST or (state.host and residency is Residency.HOST):
+        state.reads.add("const", name)
+        return getattr(state.experiment, name)
+    if residency is Residency.DEVICE:
+        if state.host:
+            raise _device_on_host(state, name)
+        state.reads.add("device", name)
+        return state.device[name]
+    declared = type(state.experiment).__fields__[name]
+    kind = declared.marker
+    raise HostFieldError(
+        f"`self.{name}` is a Host field and was read in compiled code (program `{state.program}`)",
+        where=_caller(type(state.experiment).__name__, state.program),
+        fix=f"mark it `{name}: GraphConst[{kind}]` (baked in, a change compiles), or\n"
+        f"`{name}: Device[{kind}]` (an input, a change costs nothing), or\n"
+        "read it in build_data or another host hook",
+    )
+
+
+def _device_on_host(state: _State, name: str) -> FieldError:
+    return FieldError(
+        f"`self.{name}` is a Device field and was read in `{state.program}`, where its value would be frozen",
+        where=_caller(type(state.experiment).__name__, state.program),
+        fix=f"read it in forward, loss or optimizer, where it can change live, or\n"
+        f"mark it `{name}: GraphConst[...]` if it shapes the model",
+    )
+
+
+def _bind(raw: Any, instance: Any) -> Any:
+    get = getattr(type(raw), "__get__", None)
+    return raw if get is None else get(raw, instance, type(instance))
+
+
+def _caller(experiment: str, program: str) -> str:
+    """The user's line that touched the view."""
+    frame = sys._getframe(2)
+    while frame is not None and is_ours(frame.f_code.co_filename):
+        frame = frame.f_back
+    if frame is None:
+        return f"{experiment}, program {program}"
+    code = frame.f_code
+    return f"{experiment}.{code.co_name}, {place_of(code.co_filename, frame.f_lineno)}"

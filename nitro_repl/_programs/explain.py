@@ -1,0 +1,84 @@
+"""Turn what went wrong in a trace into our terms: which hook, which line, what to write.
+
+Errors of our own pass through unchanged.
+"""
+
+from __future__ import annotations
+
+import os
+import site
+import sysconfig
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import jax
+
+from .._where import user_place
+from ..errors import HookError, NitroError
+
+LIBRARY = tuple({
+    sysconfig.get_paths()["stdlib"], sysconfig.get_paths()["purelib"],
+    *site.getsitepackages(), f"{os.sep}site-packages{os.sep}", "<frozen",
+})  # fmt: skip
+"""Path fragments of code that is not the user's."""
+
+_KNOWN: tuple[tuple[type[Exception] | tuple[type[Exception], ...], str, str], ...] = (
+    (
+        jax.errors.UnexpectedTracerError,
+        "an array of this trace was kept outside of it (on a global, a list or an object) and used again",
+        "return the value from the hook instead of storing it",
+    ),
+    (
+        jax.errors.TracerBoolConversionError,
+        "a Python `if`, `while`, `and` or `or` depends on the value of an array, which is not known while compiling",
+        "use jnp.where or jax.lax.cond; or mark the field GraphConst if it steers Python code",
+    ),
+    (
+        (jax.errors.TracerArrayConversionError, jax.errors.TracerIntegerConversionError),
+        "an array of compiled code was given to numpy or used as an index or size",
+        "use jax.numpy; or mark the field GraphConst if it is a size",
+    ),
+    (
+        jax.errors.ConcretizationTypeError,
+        "Python needs the value of an array, which is not known while compiling",
+        "use jax.numpy instead of float(), int() or .item(); or mark the field GraphConst",
+    ),
+)
+
+
+@contextmanager
+def explained(program: str) -> Iterator[None]:
+    """Raise a HookError with the user's place for whatever fails in a trace."""
+    with hooks_explained(f"program `{program}`"):
+        yield
+
+
+@contextmanager
+def hooks_explained(what: str) -> Iterator[None]:
+    """Raise a HookError with the user's place for whatever user code raises."""
+    try:
+        yield
+    except NitroError:
+        raise
+    except Exception as error:
+        raise hook_error(what, error) from error
+
+
+def hook_error(what: str, error: Exception) -> HookError:
+    """The HookError for an exception that user code raised."""
+    where = user_place(error.__traceback__, LIBRARY)
+    for kinds, meaning, fix in _KNOWN:
+        if isinstance(error, kinds):
+            return HookError(meaning, where=f"{what}, {where}", fix=fix)
+    if "different trace level" in str(error):
+        return HookError(
+            "the model changes its state (Dropout, BatchNorm) inside jax.lax.scan, jax.vmap or jax.grad",
+            where=f"{what}, {where}",
+            fix="use nnx.scan, nnx.vmap or nnx.grad there, or draw from the hook's own `key`",
+        )
+    first = (str(error).strip().splitlines() or [""])[0][:300]
+    return HookError(
+        f"{type(error).__name__}: {first}",
+        where=f"{what}, {where}" if where else what,
+        fix="correct the hook; nothing of the run is lost",
+    )

@@ -1,0 +1,190 @@
+"""What decides a trace, as keys: avals, JAX settings, and digests of what a view read.
+
+In doubt a key differs; a false difference costs a trace, a false match would be a wrong program.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any
+
+import flax
+import jax
+import jaxlib
+import optax
+from flax import nnx
+
+from .._code.fingerprint import Fingerprint, Opaque, fingerprint, register
+from .._experiment.base import Experiment
+from .._experiment.hooks import Hooks
+from .._experiment.view import Read
+
+_GRAPHDEFS_KEPT = 64
+
+Aval = tuple[tuple[int, ...], str, bool]
+
+
+def aval(value: Any) -> Aval:
+    """Shape, dtype and weak type of an array or aval."""
+    return (tuple(value.shape), str(value.dtype), bool(getattr(value, "weak_type", False)))
+
+
+def struct(value: Any) -> jax.ShapeDtypeStruct:
+    """The aval of an array, as an argument to trace with."""
+    return jax.ShapeDtypeStruct(value.shape, value.dtype, weak_type=bool(getattr(value, "weak_type", False)))
+
+
+def signature(tree: Any) -> Hashable:
+    """Structure and avals of a pytree."""
+    leaves, structure = jax.tree.flatten(tree)
+    return (structure, tuple(aval(leaf) for leaf in leaves))
+
+
+def trace_settings() -> Hashable:
+    """Every JAX setting of this thread that can change a trace or a compile."""
+    from jax._src.config import trace_context  # the key that jit itself uses
+
+    return (trace_context(), str(jax.config.jax_default_device), _constant_settings())
+
+
+def _constant_settings() -> tuple[str, ...]:
+    versions = (jax.__version__, jaxlib.__version__, flax.__version__, optax.__version__)
+    return (*versions, os.environ.get("XLA_FLAGS", ""), jax.default_backend())
+
+
+class Source:
+    """One experiment's answers to what programs read, at one moment.
+
+    Digests are taken once per instance, so make a new one for each look.
+
+    Args:
+        experiment: Gives GraphConst values.
+        hooks: Gives methods and class attributes.
+        device: Avals of the Device fields, by name (see `device.signature`).
+    """
+
+    def __init__(self, experiment: Experiment, hooks: Hooks, device: Mapping[str, Hashable]):
+        self.experiment = experiment
+        self.hooks = hooks
+        self._device = device
+        self._known: dict[Read, Fingerprint | Hashable] = {}
+
+    def again(self) -> Source:
+        """The same source with nothing remembered."""
+        return Source(self.experiment, self.hooks, self._device)
+
+    def content(self, read: Read) -> Fingerprint | Hashable:
+        """The content behind a read: a fingerprint, or an aval signature."""
+        if read not in self._known:
+            self._known[read] = self._look(read)
+        return self._known[read]
+
+    def digest(self, read: Read) -> Hashable:
+        """What must be equal for a program that made this read."""
+        content = self.content(read)
+        return content.digest if isinstance(content, Fingerprint) else content
+
+    def unsound(self, reads: Iterable[Read]) -> tuple[str, ...]:
+        """Why content alone cannot vouch for these reads."""
+        contents = (self.content(read) for read in reads)
+        return tuple(
+            dict.fromkeys(
+                reason
+                for content in contents
+                if isinstance(content, Fingerprint)
+                for reason in content.unsound
+            )
+        )
+
+    def _look(self, read: Read) -> Fingerprint | Hashable:
+        if read.kind == "device":
+            return self._device.get(read.name)
+        if read.kind == "const":
+            return fingerprint(getattr(self.experiment, read.name, None))
+        if read.name not in self.hooks:
+            return "absent"
+        return fingerprint(self.hooks[read.name], owner=type(self.experiment))
+
+
+def model_content(graphdef: Any) -> Fingerprint:
+    """The content of a model's structure: classes, methods, static attributes."""
+    return fingerprint(graphdef)
+
+
+# ---- what the walk cannot open by itself
+
+
+def _reduce_array(value: jax.Array) -> object:
+    if isinstance(value, jax.core.Tracer):
+        return Opaque("a tracer from another trace")
+    if not value.is_fully_addressable or value.is_deleted():
+        return Opaque("a jax array whose content cannot be read")
+    if jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key):
+        return ("prng key", str(value.dtype), jax.device_get(jax.random.key_data(value)))
+    return ("jax", bool(value.weak_type), jax.device_get(value))
+
+
+def _reduce_jitted(value: Any) -> object:
+    state = value.__getstate__()
+    return ("jit", value.__wrapped__, tuple(state["static_argnums"]), tuple(state["static_argnames"]))
+
+
+def _is_jitted(value: object) -> bool:
+    return type(value).__name__ == "PjitFunction" and type(value).__module__.startswith("jaxlib")
+
+
+class _GraphDefs:
+    """Remembers what was read off a graphdef, which never changes; its classes do."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[int, tuple[Any, object]] = OrderedDict()
+
+    def reduce(self, graphdef: Any) -> object:
+        known = self._known.get(id(graphdef))
+        if known is None:
+            # Kept alive while it is known, so that its id is its own.
+            known = self._known[id(graphdef)] = (graphdef, _open_graphdef(graphdef))
+            while len(self._known) > _GRAPHDEFS_KEPT:
+                self._known.popitem(last=False)
+        return known[1]
+
+
+def _open_graphdef(graphdef: Any) -> object:
+    """Plain parts as one text, and the classes and other values to walk each time."""
+    plain: list[str] = []
+    live: list[object] = []
+
+    def put(value: object) -> None:
+        if value is None or type(value) in (bool, int, float, complex, str, bytes):
+            plain.append(f"{type(value).__name__} {value!r}")
+        elif type(value) in (tuple, list):
+            plain.append(f"{type(value).__name__} {len(value)}")
+            for item in value:
+                put(item)
+        else:
+            same = next((i for i, seen in enumerate(live) if seen is value), len(live))
+            plain.append(f"live {same}")
+            if same == len(live):
+                live.append(value)
+
+    for node in graphdef.nodes:
+        plain.append(type(node).__name__)
+        for name in ("type", "index", "outer_index", "num_attributes"):
+            put(getattr(node, name, None))
+        metadata = getattr(node, "metadata", None)
+        put(tuple(sorted(metadata.items())) if isinstance(metadata, Mapping) else metadata)
+    for name, attribute in graphdef.attributes:
+        put(name)
+        plain.append(type(attribute).__name__)
+        put(getattr(attribute, "value", None))
+    return ("graphdef", "\n".join(plain), live)
+
+
+register(jax.Array, _reduce_array)
+register(_is_jitted, _reduce_jitted)
+register(jax.tree_util.PyTreeDef, lambda value: ("treedef", str(value)))
+register(nnx.GraphDef, _GraphDefs().reduce)
+register(jax.sharding.Sharding, lambda value: ("sharding", str(value)))
+register(jax.Device, lambda value: ("device", str(value)))

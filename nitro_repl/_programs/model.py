@@ -1,0 +1,127 @@
+"""A model taken apart once: structure in train and eval mode, parameters, other state.
+
+Inside programs state is a tuple of leaves; `merge` makes the module again from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+from flax import nnx
+
+from ..errors import ModelError
+
+Leaves = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Structure:
+    """What a model is, without its numbers.
+
+    Attributes:
+        train: Graph definition in train mode.
+        eval: Graph definition in eval mode.
+        params: Tree structure of the `nnx.Param` state.
+        state: Tree structure of all other state (BatchNorm statistics, random keys).
+        names: A path per parameter leaf, such as `a.kernel`.
+        tree: Tree structure of the parameters as a plain nested dict, same leaf order.
+        param_avals: Avals of the parameter leaves.
+        state_avals: Avals of the other leaves.
+    """
+
+    train: Any
+    eval: Any
+    params: Any
+    state: Any
+    names: tuple[str, ...]
+    tree: Any
+    param_avals: tuple[jax.ShapeDtypeStruct, ...]
+    state_avals: tuple[jax.ShapeDtypeStruct, ...]
+
+    def merge(self, params: Sequence[Any], state: Sequence[Any], *, training: bool) -> nnx.Module:
+        """A module over these leaves; nothing is shared with another module."""
+        graphdef = self.train if training else self.eval
+        return nnx.merge(
+            graphdef,
+            jax.tree.unflatten(self.params, params),
+            jax.tree.unflatten(self.state, state),
+            copy=True,
+        )
+
+    def nested(self, leaves: Sequence[Any]) -> dict[str, Any]:
+        """Parameter leaves as a plain nested dict."""
+        return jax.tree.unflatten(self.tree, leaves)
+
+    def same_leaves(self, other: Structure) -> bool:
+        """Whether another model has the same parameters and state, by path and aval."""
+        mine = (self.names, self.param_avals, self.state_avals)
+        return mine == (other.names, other.param_avals, other.state_avals)
+
+
+def take_apart(model: Any) -> tuple[Structure, Leaves, Leaves]:
+    """Split a model into structure, parameter leaves and other leaves.
+
+    Raises:
+        ModelError: It is no `nnx.Module`, or it has no parameters.
+    """
+    if not isinstance(model, nnx.Module):
+        raise ModelError(
+            f"`build_model` returned {type(model).__name__}, not an nnx.Module",
+            where="build_model",
+            fix="return an nnx.Module; wrap a Linen module with nnx.bridge.ToNNX(...)",
+        )
+    nnx.pop(model, nnx.Intermediate)
+    model.eval()
+    graph_eval = nnx.graphdef(model)
+    model.train()
+    graph_train, params, state = nnx.split(model, nnx.Param, ...)
+    param_leaves, param_tree = jax.tree.flatten(params)
+    state_leaves, state_tree = jax.tree.flatten(state)
+    if not param_leaves:
+        raise ModelError(
+            "the model has no nnx.Param, so there is nothing to train",
+            where="build_model",
+            fix="make trainable arrays nnx.Param(...)",
+        )
+    nested = nnx.to_pure_dict(params)
+    paths, tree = jax.tree_util.tree_flatten_with_path(nested)
+    _check_order(param_leaves, [leaf for _, leaf in paths])
+    structure = Structure(
+        graph_train, graph_eval, param_tree, state_tree,
+        tuple(".".join(str(getattr(key, "key", key)) for key in path) for path, _ in paths),
+        tree, tuple(map(_struct, param_leaves)), tuple(map(_struct, state_leaves)),
+    )
+    return structure, tuple(param_leaves), tuple(state_leaves)
+
+
+def state_of(model: nnx.Module) -> Leaves:
+    """The non-Param leaves of a module after a call, sown intermediates dropped."""
+    nnx.pop(model, nnx.Intermediate)
+    _, _, state = nnx.split(model, nnx.Param, ...)
+    return tuple(jax.tree.leaves(state))
+
+
+def copies(leaves: Sequence[Any]) -> Leaves:
+    """Host copies; typed keys as they are. Never views: a view would block donation."""
+    return tuple(leaf if _is_key(leaf) else np.array(leaf, copy=True) for leaf in leaves)
+
+
+def _is_key(leaf: Any) -> bool:
+    return jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+
+
+def _struct(leaf: Any) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype)
+
+
+def _check_order(flat: list[Any], nested: list[Any]) -> None:
+    if any(a is not b for a, b in zip(flat, nested, strict=True)):
+        raise ModelError(
+            "the parameters of this model have paths that sort in two ways",
+            where="build_model",
+            fix="use attribute names and nnx.List/nnx.Dict keys of one type each",
+        )

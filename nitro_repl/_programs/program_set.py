@@ -1,0 +1,168 @@
+"""The programs of one run, for each batch shape it has met.
+
+Looked up once per shape; after that a step only compares shapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from typing import Any
+
+import jax
+
+from .._experiment.device import signature as device_signature
+from .cache import ProgramCache
+from .key import Source, aval, struct
+from .spec import Asker, Program
+from .step import EvalStep, TrainStep
+from .training import Batch, Blueprint
+
+Avals = Mapping[str, Any]
+
+
+class ProgramSet:
+    """Train and evaluation steps of one blueprint.
+
+    Args:
+        blueprint: What the programs are made from.
+        cache: Where they are found or made.
+        asker: Makes the record of who asks, at the time of asking.
+    """
+
+    def __init__(self, blueprint: Blueprint, cache: ProgramCache, asker: Callable[[], Asker]):
+        self.blueprint = blueprint
+        self._cache = cache
+        self._asker = asker
+        self._train: dict[Hashable, TrainStep] = {}
+        self._eval: dict[Hashable, EvalStep] = {}
+        self._value: dict[Hashable, EvalStep] = {}
+        self._batches: dict[tuple[str, Hashable], Any] = {}
+        self._names: dict[Hashable, tuple[str, ...]] = {}
+        self._programs: dict[tuple[str, str, int], Program] = {}
+
+    def train(self, batch: Avals) -> TrainStep:
+        """The train step for a batch with these shapes."""
+        key = batch_signature(batch)
+        if key not in self._train:
+            self._train[key] = self._make_train(_structs(batch))
+            self._batches["train", key] = _structs(batch)
+        return self._train[key]
+
+    def evaluation(self, batch: Avals) -> EvalStep:
+        """The eval program for a batch with these shapes."""
+        key = batch_signature(batch)
+        if key not in self._eval:
+            self._eval[key] = self._make_eval(_structs(batch))
+            self._batches["eval", key] = _structs(batch)
+        return self._eval[key]
+
+    def value(self, outputs: Any, batch: Avals) -> EvalStep:
+        """The value-only loss for outputs and a batch with these shapes."""
+        leaves, tree = jax.tree.flatten(outputs)
+        key = (tree, tuple(map(aval, leaves)), batch_signature(batch))
+        if key not in self._value:
+            made = jax.tree.unflatten(tree, list(map(struct, leaves)))
+            self._value[key] = self._make_value(made, _structs(batch))
+            self._batches["value", key] = (made, _structs(batch))
+        return self._value[key]
+
+    def train_names(self, available: Iterable[str]) -> tuple[str, ...]:
+        """The batch fields that the train step takes, sorted.
+
+        Raises:
+            DataError: One that a hook needs is missing.
+        """
+        return self._wanted(("forward", "loss", "train_metrics"), tuple(available), "train")
+
+    def eval_names(self, hook: str, available: Iterable[str], split: str) -> tuple[str, ...]:
+        """The batch fields that one hook takes in evaluation, sorted."""
+        return self._wanted((hook,), tuple(available), split)
+
+    def _wanted(self, hooks: tuple[str, ...], available: tuple[str, ...], split: str) -> tuple[str, ...]:
+        key = (hooks, available, split)
+        if key not in self._names:
+            routes = [self.blueprint.route(hook) for hook in hooks]
+            for route in routes:
+                route.check(available, split)
+            self._names[key] = tuple(sorted({name for route in routes for name in route.names(available)}))
+        return self._names[key]
+
+    def prepare(self, like: ProgramSet) -> None:
+        """Make what another set has made, so that nothing compiles after a switch."""
+        for (kind, _), shapes in list(like._batches.items()):
+            if kind == "train":
+                self.train(shapes)
+            elif kind == "eval":
+                self.evaluation(shapes)
+            else:
+                self.value(*shapes)
+
+    @property
+    def programs(self) -> tuple[Program, ...]:
+        """Every program made so far, in the order they run."""
+        order = ("forward", "loss", "backward", "optimizer", "eval")
+        return tuple(sorted(self._programs.values(), key=lambda p: order.index(p.name)))
+
+    def moved(self, blueprint: Blueprint) -> tuple[str, ...]:
+        """Names of programs that a newer blueprint would make anew."""
+        source = self._source(blueprint)
+        stale: dict[str, None] = {}
+        for program in self.programs:
+            model = None
+            if program.model is not None:
+                model = blueprint.train_content() if program.form == "train" else blueprint.eval_content()
+            if not self._cache.is_current(program, model, source):
+                stale[program.name] = None
+                if program.name == "forward":
+                    stale["backward"] = None
+        return tuple(stale)
+
+    def _make_train(self, batch: Batch) -> TrainStep:
+        plan = self.blueprint
+        forward = self._find(plan.forward(batch))
+        backward = self._find(plan.backward(forward))
+        loss = self._find(plan.loss(forward.out[0], batch))
+        optimizer = self._find(plan.optimizer())
+        groups = {
+            "batch": batch, "clock": {"key": 0, "step": 0, "bad": 0}, "fields": plan.fields,
+            "hyper": plan.hyper, "opt": plan.opt_avals, "params": plan.structure.param_avals,
+            "state": plan.structure.state_avals,
+        }  # fmt: skip
+        return TrainStep(forward, loss, backward, optimizer, groups)
+
+    def _make_eval(self, batch: Batch) -> EvalStep:
+        plan = self.blueprint
+        program = self._find(plan.evaluation(batch))
+        groups = {
+            "batch": batch, "clock": {"key": 0, "split": 0, "index": 0}, "fields": plan.fields,
+            "params": plan.structure.param_avals, "state": plan.structure.state_avals,
+        }  # fmt: skip
+        return EvalStep(program, groups)
+
+    def _make_value(self, outputs: Any, batch: Batch) -> EvalStep:
+        plan = self.blueprint
+        program = self._find(plan.loss(outputs, batch, training=False))
+        groups = {
+            "batch": batch, "clock": {"key": 0, "split": 0, "index": 0}, "fields": plan.fields,
+            "outputs": tuple(jax.tree.leaves(outputs)),
+        }  # fmt: skip
+        return EvalStep(program, groups)
+
+    def _find(self, spec: Any) -> Program:
+        program = self._cache.find(spec, self._source(self.blueprint), self._asker())
+        self._programs[program.name, program.form, id(program)] = program
+        return program
+
+    @staticmethod
+    def _source(blueprint: Blueprint) -> Source:
+        fields = {name: device_signature(value) for name, value in blueprint.fields.items()}
+        return Source(blueprint.experiment, blueprint.hooks, fields)
+
+
+def batch_signature(batch: Avals) -> Hashable:
+    """Names, shapes and dtypes of a batch."""
+    return tuple((name, array.shape, str(array.dtype)) for name, array in sorted(batch.items()))
+
+
+def _structs(batch: Avals) -> Batch:
+    return {name: jax.ShapeDtypeStruct(a.shape, a.dtype) for name, a in sorted(batch.items())}

@@ -1,0 +1,72 @@
+"""Why a program was not a hit, in words, from what changed since the last of its name.
+
+Says what it knows: content that differs is named; nothing is guessed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .._code.diff import explain
+from .._code.fingerprint import Fingerprint
+from .._experiment.view import Read
+from .spec import Program
+
+_SHOWN = 3
+
+
+def reason(outcome: str, before: Program | None, after: Program) -> str:
+    """The causes, most specific first, joined by `; `."""
+    if outcome == "hit":
+        return ""
+    if before is None:
+        return "first use"
+    causes = _causes(before, after)
+    if not causes and after.unsound:
+        causes = [f"always traced: {text}" for text in after.unsound]
+    if not causes:
+        causes = ["nothing it reaches has changed; JAX settings or the outputs it follows have"]
+    more = len(causes) - _SHOWN
+    return "; ".join(causes[:_SHOWN]) + (f"; and {more} more" if more > 0 else "")
+
+
+def _causes(before: Program, after: Program) -> list[str]:
+    causes: list[str] = []
+    for read, content in after.contents.items():
+        causes += _read_causes(read, before.contents.get(read), content)
+    if before.model is not None and after.model is not None:
+        causes += explain(before.model, after.model)
+    if before.avals != after.avals:
+        causes.append(_aval_cause(before.avals, after.avals))
+    return list(dict.fromkeys(causes))
+
+
+def _read_causes(read: Read, old: Any, new: Any) -> list[str]:
+    if old is None:
+        return []
+    if isinstance(old, Fingerprint) and isinstance(new, Fingerprint):
+        if old.digest == new.digest:
+            return []
+        if read.kind == "const":
+            return [f"GraphConst {read.name} {_text(old)} -> {_text(new)}"]
+        return explain(old, new) or [f"{read.name} changed"]
+    if old != new:
+        return [f"Device field {read.name} has another shape or dtype"]
+    return []
+
+
+def _text(content: Fingerprint) -> str:
+    return content.parts[0].text if content.parts else "?"
+
+
+def _aval_cause(old: Any, new: Any) -> str:
+    """Name the first shapes that differ."""
+    for was, now in zip(old[1], new[1], strict=False):
+        if was != now:
+            return f"shapes: {_shape(was)} -> {_shape(now)}"
+    return "other inputs"
+
+
+def _shape(aval: Any) -> str:
+    shape, dtype, _ = aval
+    return f"{dtype}[{','.join(map(str, shape))}]"

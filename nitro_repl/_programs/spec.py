@@ -1,0 +1,99 @@
+"""What to look up in the cache, what comes out, and what is told about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from .._code.fingerprint import Fingerprint
+from .._experiment.view import Read, Reads
+from .trace import Slot
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A program to find or make.
+
+    Attributes:
+        name: One of the names of the programs table; JAX sees `nitro_<name>`.
+        form: Tells apart programs of one name ("train", "value").
+        function: Traced with (groups of arguments, the record of reads).
+        arguments: Groups of avals; an array's slot is (group, *path).
+        model: Takes the content of the model's structure, if the program holds the model.
+        extra: What else decides the trace (an output tree, the identity of residuals).
+        donate: Groups whose buffers the program may reuse.
+        share_inputs: Leave out outputs that are inputs; the caller has them already.
+    """
+
+    name: str
+    function: Callable[[Any, Reads], Any]
+    arguments: Mapping[str, Any]
+    form: str = ""
+    model: Callable[[], Fingerprint] | None = None
+    extra: Hashable = None
+    donate: frozenset[str] = frozenset()
+    share_inputs: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """A compiled program and how to call it.
+
+    Attributes:
+        executable: JAX's `Compiled`; takes the arrays of `inputs`, gives a tuple.
+        inputs: A slot per input, in order.
+        outputs: Per leaf of `out`, its place: ("out", k) or the slot of an input.
+        out: The traced output; its leaves are avals.
+        hash: Of the StableHLO.
+        reads: What the trace read from the view.
+        contents: The content behind each read, for `why`.
+        unsound: Why it must always be traced again, empty if it need not.
+    """
+
+    name: str
+    form: str
+    executable: Any
+    inputs: tuple[Slot, ...]
+    outputs: tuple[Slot, ...]
+    out: Any
+    hash: str
+    reads: tuple[Read, ...]
+    contents: Mapping[Read, Any]
+    model: Fingerprint | None = None
+    avals: Hashable = None
+    unsound: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Event:
+    """One lookup.
+
+    Attributes:
+        outcome: "hit", "retraced" or "compiled".
+        reason: What caused it, in words.
+        trace_s: Seconds spent tracing; likewise `lower_s`, `compile_s`.
+        experiment: Class name.
+        run: Run id, empty outside a run.
+        step: Step of the run at the lookup.
+    """
+
+    program: str
+    outcome: str
+    reason: str = ""
+    trace_s: float = 0.0
+    lower_s: float = 0.0
+    compile_s: float = 0.0
+    experiment: str = ""
+    run: str = ""
+    step: int | None = None
+
+
+@dataclass(frozen=True)
+class Asker:
+    """Who looks a program up, for the events."""
+
+    experiment: str = ""
+    run: str = ""
+    step: int | None = None
+    on_phase: Callable[[str], None] = field(default=lambda phase: None, compare=False)

@@ -1,0 +1,161 @@
+"""Compiled programs wired together: one train step, one evaluation batch.
+
+Wiring is done once; a step only gathers arrays and calls executables. Parameters and
+optimizer state are donated, so a carry may be used for one step only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import Any
+
+import jax
+
+from .spec import Program
+from .trace import Slot
+
+Arrays = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class Carry:
+    """What one step hands to the next: tuples of leaves on the device.
+
+    Attributes:
+        step: Optimizer steps done, uint32.
+        bad: Whether a step was not finite; then every later step changes nothing.
+    """
+
+    params: Arrays
+    state: Arrays
+    opt: Arrays
+    step: Any
+    bad: Any
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a step tells, still on the device.
+
+    Attributes:
+        loss: Scalar.
+        grad_norm: Scalar, over all parameters.
+        bad: Whether this or an earlier step was not finite.
+        metrics: Leaves of the train metrics; `TrainStep.metrics` is their tree.
+    """
+
+    loss: Any
+    grad_norm: Any
+    bad: Any
+    metrics: Arrays
+
+
+class TrainStep:
+    """forward, loss, backward and optimizer for one batch shape.
+
+    Args:
+        forward: Likewise `loss`, `backward`, `optimizer`: the programs.
+        groups: Pytrees of avals per group of step inputs; fixes the order of arrays.
+    """
+
+    def __init__(
+        self, forward: Program, loss: Program, backward: Program, optimizer: Program,
+        groups: Mapping[str, Any],
+    ):  # fmt: skip
+        self.programs = (forward, loss, backward, optimizer)
+        wires = _Wires(groups)
+        outputs, state, pullback = forward.out
+        n_outputs, n_state = len(jax.tree.leaves(outputs)), len(jax.tree.leaves(state))
+        self._forward = wires.call(forward)
+        places = wires.add("forward", forward)
+        wires.name("outputs", places[:n_outputs])
+        wires.name("new_state", places[n_outputs : n_outputs + n_state])
+        wires.name("residuals", places[n_outputs + n_state :])
+        self._loss = wires.call(loss)
+        places = wires.add("loss", loss)
+        _, cotangent, self.metrics = loss.out
+        wires.positions[("loss",)] = places[0]
+        wires.name("cotangent", places[1 : 1 + len(cotangent)])
+        self._loss_at = places[0]
+        self._metrics = _take(places[1 + len(cotangent) :])
+        self._backward = wires.call(backward)
+        wires.name("grads", wires.add("backward", backward))
+        self._optimizer = wires.call(optimizer)
+        self._sizes = tuple(len(jax.tree.leaves(part)) for part in optimizer.out[:3])
+
+    def __call__(self, carry: Carry, batch: Arrays, key: Any, inputs: Arrays) -> tuple[Carry, Report]:
+        """Do one step.
+
+        Args:
+            carry: Of the step before; its parameters and optimizer state are consumed.
+            batch: Arrays of the batch, by sorted field name.
+            key: The run's random key.
+            inputs: Leaves of the Device fields, then the hyperparameters.
+        """
+        env = (*batch, carry.bad, key, carry.step, *inputs, *carry.opt, *carry.params, *carry.state)
+        env += self._forward(env)
+        env += self._loss(env)
+        env += self._backward(env)
+        out = self._optimizer(env)
+        n, m, k = self._sizes
+        step, bad, norm = out[n + m + k :]
+        after = Carry(out[:n], out[n + m : n + m + k], out[n : n + m], step, bad)
+        return after, Report(env[self._loss_at], norm, bad, self._metrics(env))
+
+
+class EvalStep:
+    """The eval program and the value-only loss for one batch shape.
+
+    Args:
+        evaluation: The eval program.
+        groups: Pytrees of avals per group of inputs.
+    """
+
+    def __init__(self, evaluation: Program, groups: Mapping[str, Any]):
+        self.program = evaluation
+        self.out = evaluation.out
+        self._call = _Wires(groups).call(evaluation)
+
+    def __call__(self, arrays: Arrays) -> Arrays:
+        """Output leaves, from the arrays of all groups in order of group name."""
+        return self._call(arrays)
+
+
+class _Wires:
+    """Where each slot is found in the growing tuple of one step's arrays."""
+
+    def __init__(self, groups: Mapping[str, Any]):
+        paths = jax.tree_util.tree_flatten_with_path(dict(groups))[0]
+        self.positions: dict[Slot, int] = {}
+        for position, (path, _) in enumerate(paths):
+            self.positions[tuple(getattr(key, "key", getattr(key, "idx", None)) for key in path)] = position
+        self.length = len(paths)
+
+    def call(self, program: Program) -> Callable[[Arrays], Arrays]:
+        """A function from all arrays so far to the program's outputs."""
+        take = _take([self.positions[slot] for slot in program.inputs])
+        executable = program.executable
+        return lambda env: tuple(executable(*take(env)))
+
+    def add(self, name: str, program: Program) -> list[int]:
+        """Append the program's outputs; the position of each leaf of its traced output."""
+        start = self.length
+        given = [slot[1] for slot in program.outputs if slot[0] == "out"]
+        self.length += max(given, default=-1) + 1
+        return [start + slot[1] if slot[0] == "out" else self.positions[slot] for slot in program.outputs]
+
+    def name(self, group: str, positions: Sequence[int]) -> None:
+        """Give a group of arrays a name for the programs that follow."""
+        for index, position in enumerate(positions):
+            self.positions[(group, index)] = position
+
+
+def _take(positions: Sequence[int]) -> Callable[[Arrays], Arrays]:
+    if not positions:
+        return lambda arrays: ()
+    if len(positions) == 1:
+        only = positions[0]
+        return lambda arrays: (arrays[only],)
+    return itemgetter(*positions)

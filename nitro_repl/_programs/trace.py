@@ -1,0 +1,112 @@
+"""Trace user code to a jaxpr that no JAX cache can make stale, and say what it read.
+
+Every trace runs in a fresh epoch of JAX's trace caches, so an edit under an inner jit,
+a scan body or a checkpoint is always seen.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+from jax.extend import core
+
+from .._code.recorder import Recorder
+from .._experiment.view import Read, Reads
+from .explain import explained
+
+_epoch = jax.make_user_context(default_value=None)
+_epochs = itertools.count(1)
+_lock = threading.RLock()
+
+Slot = tuple[Any, ...]
+"""Names one array that a program takes or gives: ("params", 3), ("fields", "smoothing")."""
+
+
+@dataclass(frozen=True)
+class Trace:
+    """One trace of a program.
+
+    Attributes:
+        jaxpr: The closed jaxpr, all inputs and outputs.
+        slots: A slot per input variable, in order.
+        out: The traced function's output, its leaves avals with weak types.
+        reads: What the view was asked for.
+        ran: Content digests of the user code objects that ran, with their names.
+        seconds: Wall time.
+    """
+
+    jaxpr: core.ClosedJaxpr
+    slots: tuple[Slot, ...]
+    out: Any
+    reads: tuple[Read, ...]
+    ran: Mapping[str, str]
+    seconds: float
+
+
+def trace(
+    name: str,
+    function: Callable[[Any, Reads], Any],
+    arguments: Mapping[str, Any],
+    reads: Reads,
+) -> Trace:
+    """Trace `function(arguments, reads)`.
+
+    Args:
+        name: Program name; JAX sees `nitro_<name>`.
+        function: Takes a pytree like `arguments` with tracers, and the record to fill.
+        arguments: Groups of avals, by group name.
+        reads: Filled while tracing.
+
+    Raises:
+        NitroError: The user's code failed; JAX errors are explained.
+    """
+
+    def run(groups: Any) -> Any:
+        return function(groups, reads)
+
+    run.__name__ = run.__qualname__ = f"nitro_{name}"
+    started = time.perf_counter()
+    with _lock, Recorder() as recorder, _epoch(next(_epochs)), explained(name):
+        traced = jax.jit(run).trace(dict(arguments))
+    closed = traced.jaxpr
+    avals = [_weak_struct(var.aval) for var in closed.jaxpr.outvars]
+    out = jax.tree.unflatten(jax.tree.structure(traced.out_info), avals)
+    slots = tuple(_slot(path) for path, _ in jax.tree_util.tree_flatten_with_path(dict(arguments))[0])
+    ran = {digest: recorder.names.get(digest, "") for digest in recorder.codes}
+    return Trace(closed, slots, out, tuple(reads), ran, time.perf_counter() - started)
+
+
+def epoch() -> Any:
+    """A context in which JAX's trace caches are empty."""
+    return _epoch(next(_epochs))
+
+
+def select(closed: core.ClosedJaxpr, outputs: list[int]) -> tuple[core.ClosedJaxpr, list[int]]:
+    """Keep some outputs of a jaxpr and only the inputs that are then used.
+
+    Returns:
+        The smaller jaxpr, and the positions of the inputs it kept.
+    """
+    jaxpr = closed.jaxpr
+    outvars = [jaxpr.outvars[i] for i in outputs]
+    used = {var for eqn in jaxpr.eqns for var in eqn.invars if not isinstance(var, core.Literal)}
+    used |= {var for var in outvars if not isinstance(var, core.Literal)}
+    kept = [i for i, var in enumerate(jaxpr.invars) if var in used]
+    smaller = core.Jaxpr(
+        jaxpr.constvars, [jaxpr.invars[i] for i in kept], outvars, jaxpr.eqns, jaxpr.effects
+    )
+    return core.ClosedJaxpr(smaller, closed.consts), kept
+
+
+def _weak_struct(aval: Any) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=getattr(aval, "weak_type", False))
+
+
+def _slot(path: tuple[Any, ...]) -> Slot:
+    return tuple(getattr(key, "key", getattr(key, "idx", getattr(key, "name", None))) for key in path)

@@ -1,0 +1,343 @@
+"""From hooks to program specs: the split train step, and evaluation.
+
+forward gives outputs and residuals, loss a value and the cotangent, backward the gradients,
+optimizer the next state. A change of one hook leaves the other programs as they are.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from .._code.fingerprint import Fingerprint
+from .._experiment.base import Experiment
+from .._experiment.hooks import HOOKS, Hooks, missing
+from .._experiment.hyper import Hyperparameters, transformation
+from .._experiment.metrics import Mean, MetricValue
+from .._experiment.routing import KEY, Route, route
+from .._experiment.view import Reads, view
+from ..errors import HookError
+from .key import model_content, struct
+from .model import Structure, state_of
+from .spec import Program, Spec
+
+Batch = Mapping[str, jax.ShapeDtypeStruct]
+
+
+@dataclass(frozen=True)
+class Blueprint:
+    """All that the programs of a run are made from.
+
+    Attributes:
+        experiment: Gives GraphConst values.
+        hooks: The hooks as pinned for this run.
+        structure: The model without its numbers.
+        fields: Avals of the Device fields, by name.
+        hyper: Avals of the hyperparameters, by name.
+        opt: Tree structure of the optimizer state.
+        opt_avals: Avals of its leaves.
+    """
+
+    experiment: Experiment
+    hooks: Hooks
+    structure: Structure
+    fields: Mapping[str, Any]
+    hyper: Mapping[str, Any]
+    opt: Any
+    opt_avals: tuple[jax.ShapeDtypeStruct, ...]
+
+    def train_content(self) -> Fingerprint:
+        """Content of the model in train mode, at this moment."""
+        return model_content(self.structure.train)
+
+    def eval_content(self) -> Fingerprint:
+        """Content of the model in eval mode, at this moment."""
+        return model_content(self.structure.eval)
+
+    def route(self, hook: str) -> Route:
+        """Which batch fields a hook gets; an undefined optional hook gets none."""
+        if not self.hooks.defines(hook):
+            if HOOKS[hook].required:
+                raise missing(hook, type(self.experiment).__name__)
+            return Route(hook)
+        return route(self.hooks[hook], hook)
+
+    # ---- the train step
+
+    def forward(self, batch: Batch) -> Spec:
+        """Outputs, new state and the pull-back of one batch in train mode."""
+        wanted = self.route("forward")
+
+        def forward(groups: Any, reads: Reads) -> Any:
+            hooks = self._view(groups, reads, "forward", training=True)
+
+            def apply(params: Any) -> Any:
+                model = self.structure.merge(params, groups["state"], training=True)
+                given = _arguments(wanted, groups)
+                outputs = hooks.forward(model, **given)
+                return outputs, self._checked_state(state_of(model))
+
+            outputs, pullback, state = jax.vjp(apply, groups["params"], has_aux=True)
+            _check_outputs(outputs, wanted)
+            return outputs, state, pullback
+
+        return Spec(
+            "forward", forward, self._model_arguments(batch, wanted, _train_clock()),
+            "train", self.train_content, share_inputs=True,
+        )  # fmt: skip
+
+    def loss(self, outputs: Any, batch: Batch, *, training: bool = True) -> Spec:
+        """Value, cotangent and train metrics; without `training` the value alone."""
+        wanted = self.route("loss")
+        extra = self.route("train_metrics")
+        leaves, tree = jax.tree.flatten(outputs)
+        differentiable = tuple(map(_is_differentiable, leaves))
+
+        def loss(groups: Any, reads: Reads) -> Any:
+            hooks = self._view(groups, reads, "loss", training=training)
+
+            def value(chosen: Any) -> Any:
+                given = iter(chosen)
+                merged = [next(given) if yes else leaf for yes, leaf in zip(differentiable, groups["outputs"], strict=True)]
+                made = jax.tree.unflatten(tree, merged)
+                total, metrics = _split_loss(hooks.loss(made, **_arguments(wanted, groups)), wanted)
+                if training:
+                    reads.add("member", "train_metrics")
+                    if self.hooks.defines("train_metrics"):
+                        made_metrics = hooks.train_metrics(made, **_arguments(extra, groups))
+                        metrics = {**metrics, **_checked_metrics(made_metrics, extra)}
+                return _scalar(total, wanted), (total, metrics)
+
+            chosen = tuple(leaf for yes, leaf in zip(differentiable, groups["outputs"], strict=True) if yes)
+            if not training:
+                return value(chosen)[1][0]
+            (number, (_, metrics)), cotangent = jax.value_and_grad(value, has_aux=True)(chosen)
+            return number, cotangent, metrics
+
+        needed = set(wanted.names(batch)) | (set(extra.names(batch)) if training else set())
+        arguments = {
+            "outputs": tuple(map(struct, leaves)),
+            "batch": {name: batch[name] for name in sorted(needed)},
+            "fields": self.fields,
+            "clock": _train_clock() if training else _eval_clock(),
+        }
+        return Spec("loss", loss, arguments, "train" if training else "value", extra=tree)
+
+    def backward(self, forward: Program) -> Spec:
+        """Gradients, from the residuals of `forward` and the cotangent of `loss`."""
+        outputs, _, pullback = forward.out
+        residuals, tree = jax.tree.flatten(pullback)
+        leaves, output_tree = jax.tree.flatten(outputs)
+
+        def backward(groups: Any, reads: Reads) -> Any:
+            given = iter(groups["cotangent"])
+            full = [
+                next(given) if _is_differentiable(leaf) else np.zeros(leaf.shape, jax.dtypes.float0)
+                for leaf in leaves
+            ]
+            pull = jax.tree.unflatten(tree, groups["residuals"])
+            return pull(jax.tree.unflatten(output_tree, full))[0]
+
+        arguments = {
+            "residuals": tuple(map(struct, residuals)),
+            "cotangent": tuple(jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in leaves if _is_differentiable(leaf)),
+        }
+        return Spec("backward", backward, arguments, "train", extra=forward)
+
+    def optimizer(self) -> Spec:
+        """The next parameters, optimizer state and model state, unless something is not finite."""
+        structure = self.structure
+
+        def optimizer(groups: Any, reads: Reads) -> Any:
+            hooks = self._view(groups, reads, "optimizer", training=True)
+            made = transformation(hooks.optimizer, Hyperparameters(groups["hyper"]))
+            params, grads, clock = groups["params"], groups["grads"], groups["clock"]
+            tree = structure.nested(params)
+            grad_tree = structure.nested(grads)
+            opt = jax.tree.unflatten(self.opt, groups["opt"])
+            updates, new_opt = made.update(grad_tree, opt, tree, value=groups["loss"], grad=grad_tree)
+            new_params = jax.tree.leaves(optax.apply_updates(tree, updates))
+            norm = optax.global_norm(grad_tree)
+            good = jnp.isfinite(groups["loss"]) & jnp.isfinite(norm) & ~clock["bad"]
+            return (
+                _keep(good, new_params, params),
+                _keep(good, self._checked_opt(new_opt), groups["opt"]),
+                _keep(good, groups["new_state"], groups["state"]),
+                clock["step"] + good.astype(clock["step"].dtype),
+                ~good,
+                norm,
+            )
+
+        arguments = {
+            "params": structure.param_avals, "grads": structure.param_avals,
+            "opt": self.opt_avals, "state": structure.state_avals,
+            "new_state": structure.state_avals, "hyper": self.hyper, "fields": self.fields,
+            "loss": jax.ShapeDtypeStruct((), jnp.float32),
+            "clock": {name: _train_clock()[name] for name in ("step", "bad")},
+        }  # fmt: skip
+        return Spec(
+            "optimizer", optimizer, arguments, "train", extra=(self.opt, structure.tree),
+            donate=frozenset({"params", "opt"}),
+        )  # fmt: skip
+
+    # ---- evaluation
+
+    def evaluation(self, batch: Batch) -> Spec:
+        """Outputs of one batch in eval mode; new state is dropped."""
+        wanted = self.route("forward")
+
+        def forward(groups: Any, reads: Reads) -> Any:
+            hooks = self._view(groups, reads, "eval", training=False)
+            model = self.structure.merge(groups["params"], groups["state"], training=False)
+            return hooks.forward(model, **_arguments(wanted, groups))
+
+        arguments = self._model_arguments(batch, wanted, _eval_clock())
+        return Spec("eval", forward, arguments, "eval", self.eval_content)
+
+    # ---- parts
+
+    def _view(self, groups: Any, reads: Reads, program: str, *, training: bool) -> Any:
+        return view(
+            self.experiment, self.hooks, device=groups["fields"],
+            training=training, program=program, reads=reads,
+        )  # fmt: skip
+
+    def _model_arguments(self, batch: Batch, wanted: Route, clock: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            "params": self.structure.param_avals,
+            "state": self.structure.state_avals,
+            "batch": {name: batch[name] for name in wanted.names(batch)},
+            "fields": self.fields,
+            "clock": clock,
+        }
+
+    def _checked_state(self, leaves: tuple[Any, ...]) -> tuple[Any, ...]:
+        expected = self.structure.state_avals
+        same = len(leaves) == len(expected) and all(
+            a.shape == b.shape and a.dtype == b.dtype for a, b in zip(leaves, expected, strict=True)
+        )
+        if not same:
+            raise HookError(
+                "the model's state has another structure after `forward` than before",
+                where="forward",
+                fix="create every nnx.Variable in the model's __init__, with its final shape and dtype",
+            )
+        return leaves
+
+    def _checked_opt(self, state: Any) -> list[Any]:
+        leaves, tree = jax.tree.flatten(state)
+        shapes = [leaf.shape for leaf in leaves]
+        if tree != self.opt or shapes != [leaf.shape for leaf in self.opt_avals]:
+            raise HookError(
+                "the optimizer's state changes its structure in `update`",
+                where="optimizer",
+                fix="return an optax transformation whose update keeps the structure that init made",
+            )
+        return leaves
+
+
+def hook_id(hook: str) -> int:
+    """A number per hook name, the same in every process."""
+    return zlib.crc32(hook.encode())
+
+
+def _train_clock() -> dict[str, Any]:
+    return {"key": _key_aval(), "step": jax.ShapeDtypeStruct((), jnp.uint32), "bad": jax.ShapeDtypeStruct((), jnp.bool_)}
+
+
+def _eval_clock() -> dict[str, Any]:
+    return {"key": _key_aval(), "split": jax.ShapeDtypeStruct((), jnp.uint32), "index": jax.ShapeDtypeStruct((), jnp.uint32)}
+
+
+def _key_aval() -> Any:
+    return jax.eval_shape(lambda: jax.random.key(0))
+
+
+def _arguments(wanted: Route, groups: Any) -> dict[str, Any]:
+    """The batch fields of a hook, and its key if it asks for one."""
+    given = wanted.pick(groups["batch"])
+    if wanted.wants_key:
+        clock = groups["clock"]
+        key = jax.random.fold_in(clock["key"], hook_id(wanted.hook))
+        for part in ("step",) if "step" in clock else ("split", "index"):
+            key = jax.random.fold_in(key, clock[part])
+        given[KEY] = key
+    return given
+
+
+def _is_differentiable(leaf: Any) -> bool:
+    return jnp.issubdtype(leaf.dtype, jnp.inexact)
+
+
+def _keep(good: Any, new: Any, old: Any) -> tuple[Any, ...]:
+    """New leaves where the step was good, in the old dtypes."""
+    return tuple(
+        _select(good, fresh, kept) for fresh, kept in zip(new, old, strict=True)
+    )
+
+
+def _select(good: Any, new: Any, old: Any) -> Any:
+    if jax.dtypes.issubdtype(old.dtype, jax.dtypes.prng_key):
+        return jnp.where(good, new, old)
+    return jax.lax.select(jnp.broadcast_to(good, old.shape), jnp.asarray(new).astype(old.dtype), old)
+
+
+def _check_outputs(outputs: Any, wanted: Route) -> None:
+    leaves = jax.tree.leaves(outputs)
+    if not leaves or not all(hasattr(leaf, "dtype") for leaf in leaves):
+        raise HookError(
+            "`forward` must return an array or a pytree of arrays",
+            where=f"forward, {wanted.place}",
+            fix="return the model's outputs",
+        )
+    if not any(map(_is_differentiable, leaves)):
+        raise HookError(
+            "`forward` returns no floating point array, so there is nothing to differentiate",
+            where=f"forward, {wanted.place}",
+            fix="return the logits, not their argmax",
+        )
+
+
+def _split_loss(result: Any, wanted: Route) -> tuple[Any, dict[str, Any]]:
+    """`loss` may return a scalar, a Mean, or either with a dict of train metrics."""
+    if isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], dict):
+        return result[0], _checked_metrics(result[1], wanted)
+    return result, {}
+
+
+def _scalar(total: Any, wanted: Route) -> Any:
+    if isinstance(total, Mean):
+        total = jnp.asarray(total.total) / jnp.asarray(total.count)
+    shape = jnp.shape(total) if hasattr(total, "shape") or isinstance(total, int | float) else None
+    if shape != ():
+        got = f"an array of shape {tuple(shape)}" if shape is not None else type(total).__name__
+        raise HookError(
+            f"`loss` returned {got}, not a scalar",
+            where=f"loss, {wanted.place}",
+            fix="reduce it: .mean(), or return nitro.Mean(total, count)",
+        )
+    return jnp.asarray(total).astype(jnp.float32)
+
+
+def _checked_metrics(metrics: Any, wanted: Route) -> dict[str, Any]:
+    if not isinstance(metrics, dict):
+        raise HookError(
+            f"`{wanted.hook}` returned {type(metrics).__name__}, not a dict",
+            where=f"{wanted.hook}, {wanted.place}",
+            fix='return {"name": value}',
+        )
+    for name, value in metrics.items():
+        if not isinstance(value, MetricValue) and jnp.shape(value) != ():
+            raise HookError(
+                f"the train metric `{name}` has shape {jnp.shape(value)}, not ()",
+                where=f"{wanted.hook}, {wanted.place}",
+                fix="reduce it to a scalar, or use nitro.Mean(total, count)",
+            )
+    return {name: value if isinstance(value, MetricValue) else jnp.asarray(value) for name, value in metrics.items()}

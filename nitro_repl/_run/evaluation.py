@@ -1,0 +1,163 @@
+"""Evaluation and prediction: one compiled eval program, padded ragged batches, numpy out.
+
+Metrics never see padding, and a number is a mean over samples, never over batches.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+
+from .._experiment.base import Experiment
+from .._experiment.hooks import Hooks
+from .._experiment.metrics import Mean, MetricValue, Totals, flat
+from .._programs.explain import hooks_explained
+from .._programs.program_set import ProgramSet
+from ..errors import HookError
+from .batches import batch_arrays, batch_rows, pad_batch, private_copy, slice_outputs
+from .feed import close_iterator, open_epoch
+
+Arrays = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class State:
+    """One boundary's numbers, as evaluation needs them.
+
+    Attributes:
+        params: Parameter leaves; likewise `state`.
+        fields: Leaves of the Device fields.
+        key: The run's random key.
+    """
+
+    params: Arrays
+    state: Arrays
+    fields: Arrays
+    key: Any
+    device: Any
+
+
+@dataclass
+class Evaluation:
+    """Evaluates one experiment.
+
+    Attributes:
+        rows: The most rows met in a batch; smaller ones are padded to it.
+        between: Called between two batches.
+    """
+
+    experiment: Experiment
+    hooks: Hooks
+    programs: ProgramSet
+    pad: bool = True
+    rows: int = 0
+    between: Callable[[], None] = lambda: None
+
+    def evaluate(self, state: State, loader: Any, split: str) -> dict[str, Any]:
+        """Loss and metrics over all batches of a loader.
+
+        Returns:
+            Floats by name, the loss as `<split>_loss`; a metric around an array
+            gives a numpy array.
+        """
+        totals = Totals(f"metrics, split `{split}`")
+        iterator = open_epoch(loader, 0)
+        index = 0
+        try:
+            while (batch := self._next(iterator, split)) is not None:
+                totals.add(self._batch(state, batch, split, index))
+                index += 1
+                self.between()
+        finally:
+            close_iterator(iterator)
+        computed = totals.compute()
+        loss = {f"{split}_loss": computed.pop("loss", float("nan"))}
+        with hooks_explained("finalize_metrics"):
+            final = self.hooks.call(self.experiment, "finalize_metrics", {**loss, **computed}, split)
+        if not isinstance(final, Mapping):
+            raise HookError(
+                f"`finalize_metrics` returned {type(final).__name__}, not a dict",
+                where=type(self.experiment).__name__,
+                fix="return the dict of metrics",
+            )
+        return {**loss, **flat(final)}
+
+    def predict(self, state: State, batch: Any) -> Any:
+        """Outputs of one batch as numpy arrays."""
+        arrays = batch_arrays(batch, "predict")
+        _, outputs, rows, padded = self._forward(state, arrays, "predict", 0)
+        return slice_outputs(jax.device_get(outputs), rows, padded, "predict, pad_eval")
+
+    def predict_all(self, state: State, loader: Any) -> Any:
+        """Outputs of all batches of a loader, joined on the first axis."""
+        parts = [self.predict(state, batch) for batch in loader]
+        return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
+
+    def _next(self, iterator: Any, split: str) -> Any:
+        with hooks_explained(f"the loader of `{split}`"):
+            return next(iterator, None)
+
+    def _batch(self, state: State, batch: Any, split: str, index: int) -> dict[str, Any]:
+        arrays = private_copy(batch_arrays(batch, split))
+        names, outputs, rows, padded = self._forward(state, arrays, split, index)
+        wants_metrics = self.hooks.defines("metrics")
+        on_host = jax.device_get(outputs) if wants_metrics or rows != padded else outputs
+        real = slice_outputs(on_host, rows, padded, f"eval, split `{split}`")
+        values: dict[str, Any] = {"loss": self._loss(state, real, arrays, split, index, rows)}
+        if wants_metrics:
+            values |= self._metrics(real, arrays, split)
+        return values
+
+    def _forward(
+        self, state: State, arrays: Mapping[str, Any], split: str, index: int
+    ) -> tuple[tuple[str, ...], Any, int, int]:
+        """Outputs on the device, with the rows that are real and those there are."""
+        names = self.programs.eval_names("forward", arrays, split)
+        chosen: Any = {name: arrays[name] for name in names}
+        padded = 0
+        rows = batch_rows(chosen, split) if self.pad else 0
+        if self.pad:
+            self.rows = max(self.rows, rows)
+            chosen, rows = pad_batch(chosen, self.rows, split)
+            padded = self.rows
+        placed = _place(chosen, state.device)
+        step = self.programs.evaluation(placed)
+        clock = self._clock(state, split, index)
+        leaves = step((*placed.values(), *clock, *state.fields, *state.params, *state.state))
+        return names, jax.tree.unflatten(jax.tree.structure(step.out), leaves), rows, padded
+
+    def _loss(
+        self, state: State, outputs: Any, arrays: Mapping[str, Any], split: str, index: int, rows: int
+    ) -> Mean:
+        names = self.programs.eval_names("loss", arrays, split)
+        placed = _place({name: arrays[name] for name in names}, state.device)
+        leaves = jax.device_put(jax.tree.leaves(outputs), state.device)
+        made = jax.tree.unflatten(jax.tree.structure(outputs), leaves)
+        step = self.programs.value(made, placed)
+        clock = self._clock(state, split, index)
+        out = step((*placed.values(), *clock, *state.fields, *leaves))
+        value = jax.tree.unflatten(jax.tree.structure(step.out), out)
+        if isinstance(value, MetricValue):
+            return value
+        samples = rows or batch_rows({**arrays}, split)
+        return Mean(np.asarray(value, np.float64) * samples, samples)
+
+    def _metrics(self, outputs: Any, arrays: Mapping[str, Any], split: str) -> dict[str, Any]:
+        names = self.programs.eval_names("metrics", arrays, split)
+        given = {name: np.asarray(arrays[name]) for name in names}
+        with hooks_explained(f"metrics, split `{split}`"):
+            return dict(self.hooks.call(self.experiment, "metrics", outputs, **given))
+
+    @staticmethod
+    def _clock(state: State, split: str, index: int) -> Arrays:
+        return (np.uint32(index), state.key, np.uint32(zlib.crc32(split.encode())))
+
+
+def _place(arrays: Mapping[str, Any], device: Any) -> dict[str, Any]:
+    names = sorted(arrays)
+    return dict(zip(names, jax.device_put([arrays[name] for name in names], device), strict=True))

@@ -1,0 +1,139 @@
+"""The live values of a run: Device fields and hyperparameters, as programs take them.
+
+A change is checked whole before any of it holds, and never changes an aval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+
+from .._experiment.base import Experiment
+from .._experiment.device import place, plain
+from .._experiment.fields import Field, Residency
+from .._experiment.hooks import Hooks
+from .._experiment.hyper import NAMES
+from .._programs.key import struct
+from ..errors import FieldError, SettingError, suggest
+
+
+class Values:
+    """Values on the device, by name.
+
+    Args:
+        experiment: Gives the Device fields their first values.
+        hyper: First values of the hyperparameters, as numbers.
+    """
+
+    def __init__(self, experiment: Experiment, hyper: Mapping[str, float]):
+        self.experiment = experiment
+        self.device = jax.config.jax_default_device or jax.devices()[0]
+        declared = type(experiment).__fields__.values()
+        self._declared = {f.name: f for f in declared if f.residency is Residency.DEVICE}
+        self._declared |= {name: Field(name, Residency.DEVICE, float) for name in hyper if name not in self._declared}
+        first = {name: getattr(experiment, name) for name in self._declared if name not in hyper}
+        self.initial = {**first, **hyper}
+        self._values = {name: place(value, self._declared[name]) for name, value in self.initial.items()}
+        self._hyper = tuple(sorted(hyper))
+        self._refresh()
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """Values of the Device fields, on the device."""
+        return {name: self._values[name] for name in self._names}
+
+    @property
+    def hyper(self) -> dict[str, Any]:
+        """Values of the hyperparameters, on the device."""
+        return {name: self._values[name] for name in self._hyper}
+
+    @property
+    def avals(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Avals of the fields and of the hyperparameters."""
+        return jax.tree.map(struct, self.fields), jax.tree.map(struct, self.hyper)
+
+    def plain(self) -> dict[str, Any]:
+        """All values as Python numbers or numpy arrays."""
+        return {name: plain(value) for name, value in self._values.items()}
+
+    def set(self, changes: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Change values.
+
+        Returns:
+            The values before and after, of the names that were changed.
+
+        Raises:
+            FieldError: A name or value is refused; then nothing has changed.
+        """
+        made = {name: place(value, self._field(name), self._values[name]) for name, value in changes.items()}
+        before = {name: plain(self._values[name]) for name in made}
+        self._values |= made
+        self._refresh()
+        return before, {name: plain(value) for name, value in made.items()}
+
+    def adopt(self, experiment: Experiment, other: Values) -> None:
+        """Take the fields of a newer class; values that live stay as they are."""
+        known = {name: value for name, value in self._values.items() if name in other._declared}
+        self.experiment = experiment
+        self._declared = other._declared
+        self.initial = {**other.initial, **{n: v for n, v in self.initial.items() if n in other._declared}}
+        self._values = {**other._values, **known}
+        self._refresh()
+
+    def _field(self, name: str) -> Field:
+        if name in self._declared and name in self._values:
+            return self._declared[name]
+        cls = type(self.experiment)
+        declared = cls.__fields__.get(name)
+        if declared is None:
+            raise FieldError(
+                f"`{cls.__name__}` has no value `{name}` to set",
+                where=f"set {name}",
+                fix=suggest(name, self._values),
+            )
+        meaning = (
+            "a GraphConst, baked into the programs"
+            if declared.residency is Residency.GRAPH_CONST
+            else "a Host field, which programs never read"
+        )
+        raise FieldError(
+            f"`{name}` is {meaning}; it cannot be set on a live run",
+            where=f"set {name}, {cls.__name__}",
+            fix=f"mark it Device[...] to change it live, or build a new Nitro({cls.__name__}({name}=...))",
+        )
+
+    def _refresh(self) -> None:
+        self._names = tuple(sorted(set(self._declared) & self._own_fields()))
+        self.leaves = tuple(jax.tree.leaves((self.fields, self.hyper)))
+        self.field_leaves = tuple(jax.tree.leaves(self.fields))
+        self.numbers = {name: float(self._values[name]) for name in self._hyper}
+
+    def _own_fields(self) -> set[str]:
+        return {f.name for f in type(self.experiment).__fields__.values() if f.residency is Residency.DEVICE}
+
+
+def hyperparameters(experiment: Experiment, hooks: Hooks, settings: Mapping[str, Any]) -> dict[str, float]:
+    """First values of the hyperparameters: keyword, else field, else hook.
+
+    Raises:
+        SettingError: One is not a number.
+    """
+    values: dict[str, float] = {}
+    for name in NAMES:
+        if name in settings:
+            value = settings[name]
+        elif name in type(experiment).__fields__:
+            value = getattr(experiment, name)
+        else:
+            value = hooks.call(experiment, name)
+        try:
+            values[name] = float(value)
+        except (TypeError, ValueError):
+            raise SettingError(
+                f"`{name}` is {value!r}, not a number",
+                where=f"{type(experiment).__name__}.{name}",
+                fix=f"return a number, for example {name} = 1e-3",
+            ) from None
+    return values

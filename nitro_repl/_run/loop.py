@@ -1,0 +1,224 @@
+"""The training loop: one step a turn, commands between steps, losses read late.
+
+Only the worker thread touches a loop while it runs; the state between two turns is
+always that of a whole number of steps.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._experiment.metrics import MetricValue, flat
+from .._programs.explain import hooks_explained
+from .._programs.program_set import ProgramSet
+from .._programs.step import Carry, Report, TrainStep
+from ..errors import MetricError, NonFiniteError
+from .batches import batch_arrays, private_copy
+from .commands import LATER, Command, Mailbox
+from .feed import Feed
+from .history import History
+from .live import Values
+from .settings import Every
+
+_LATE = 4  # steps whose losses may be unread, so that the device never waits for Python
+
+
+class Pending(NamedTuple):
+    """A step whose numbers are still on the device."""
+
+    step: int
+    epoch: int
+    report: Report
+    program: TrainStep
+    values: Mapping[str, float]
+
+
+@dataclass
+class Loop:
+    """Everything one run steps with.
+
+    Attributes:
+        carry: Parameters, state and optimizer state after `step` steps.
+        first: Avals of the first batch, by the names that programs take.
+        step: Optimizer steps begun; those of a non-finite step are taken back.
+        paused: Whether to wait for commands before the next step.
+        stopping: Whether to end at the next boundary.
+        until: Step at which an `advance` is answered and the run pauses.
+    """
+
+    carry: Carry
+    programs: ProgramSet
+    values: Values
+    feed: Feed
+    first: Mapping[str, Any]
+    key: Any
+    mailbox: Mailbox
+    history: History
+    on_row: Callable[[str, dict[str, float], int, int], None]
+    on_phase: Callable[[str], None]
+    evaluate: Callable[[Loop], None] | None = None
+    evaluate_every: Every | None = None
+    max_steps: int | None = None
+    log_every: int = 1
+    step: int = 0
+    epoch: int = 0
+    paused: bool = False
+    stopping: bool = False
+    until: int | None = None
+    advance: Command | None = None
+    rate: float | None = None
+    last_loss: float | None = None
+    pending: deque[Pending] = field(default_factory=deque)
+    _rate_mark: tuple[int, float] | None = None
+
+    def run(self) -> None:
+        """Train until the end or a stop."""
+        self.programs.train(self.first)  # before the first command is heard
+        while self.boundary():
+            self.turn()
+        self.read(0)
+
+    def turn(self) -> None:
+        """One step; then, where an epoch or a period ends, an evaluation."""
+        with hooks_explained(f"the loader of `train`, at step {self.step + 1}"):
+            fed = next(self.feed)
+        batch = self.place(fed.batch)
+        step = self.programs.train(batch)
+        self.carry, report = step(self.carry, tuple(batch.values()), self.key, self.values.leaves)
+        self.step += 1
+        self.epoch = fed.epoch
+        self.pending.append(Pending(self.step, fed.epoch, report, step, self.values.numbers))
+        self.read(_LATE)
+        ended = fed.index + 1 == self.feed.steps_per_epoch
+        if ended:
+            self.epoch += 1
+        due = self.evaluate_every is not None and self.evaluate_every.due(self.step, self.epoch, ended)
+        if due and self.evaluate is not None:
+            self.read(0)
+            self.evaluate(self)
+
+    def boundary(self) -> bool:
+        """Apply what was asked; wait while paused. False when the run is to end."""
+        self._reach()
+        if self.mailbox:
+            self.read(0)
+        while (command := self.mailbox.take()) is not None:
+            self.obey(command)
+        self.rest()
+        if self.stopping or self._finished():
+            return False
+        self.on_phase("stepping")
+        return True
+
+    def rest(self) -> None:
+        """While paused, wait for commands and obey them."""
+        while self.paused and not self.stopping:
+            self.read(0)
+            self._rate_mark = None
+            self.on_phase("paused")
+            command = self.mailbox.take(block=True)
+            if command is not None:
+                self.obey(command)
+
+    def obey(self, command: Command) -> None:
+        """Apply a command and answer it."""
+        try:
+            value = command.apply(self, command)
+        except Exception as error:
+            command.refuse(error)
+            return
+        if value is not LATER:
+            command.answer(value)
+
+    def place(self, batch: Any) -> dict[str, Any]:
+        """The fields that programs name, copied and put on the device, by sorted name."""
+        arrays = batch_arrays(batch, "train")
+        wanted = self.programs.train_names(arrays)
+        own = private_copy({name: arrays[name] for name in wanted})
+        return dict(zip(own, jax.device_put(list(own.values()), self.values.device), strict=True))
+
+    def read(self, most: int) -> None:
+        """Bring the numbers of all but the last `most` steps to the host."""
+        while len(self.pending) > most:
+            taken = self.pending.popleft()
+            row = _row(taken)
+            if not np.isfinite(row["loss"]) or not np.isfinite(row["grad_norm"]):
+                self._not_finite(taken, row)
+            self.history.append("train", row)
+            self.last_loss = row["loss"]
+            if taken.step % self.log_every == 0:
+                self.on_row("train", row, taken.step, taken.epoch)
+        self._measure()
+
+    def end_advance(self) -> None:
+        """Answer an `advance` that is over, reached or cut short."""
+        self.until = None
+        if self.advance is not None:
+            command, self.advance = self.advance, None
+            command.answer()
+
+    def _reach(self) -> None:
+        if self.until is not None and (self.step >= self.until or self._finished()):
+            self.read(0)
+            self.paused = not self._finished()
+            if self.paused:
+                self.on_phase("paused")
+            self.end_advance()
+
+    def _finished(self) -> bool:
+        return self.max_steps is not None and self.step >= self.max_steps
+
+    def _not_finite(self, taken: Pending, row: Mapping[str, float]) -> None:
+        """Take back the steps that changed nothing and say which one was first."""
+        self.pending.clear()
+        self.step = taken.step - 1
+        self.carry = replace(self.carry, bad=jax.device_put(jnp.zeros((), bool), self.values.device))
+        name = "the loss" if not np.isfinite(row["loss"]) else "a gradient"
+        value = row["loss"] if name == "the loss" else row["grad_norm"]
+        raise NonFiniteError(
+            f"{name} is {value} at step {taken.step}; parameters, optimizer and model state are those of step {self.step}",
+            where=f"step {taken.step}, epoch {taken.epoch}",
+            fix="lower the learning rate or correct the loss, then train() again: it goes on from there",
+        )
+
+    def _measure(self) -> None:
+        now = time.perf_counter()
+        if self._rate_mark is None:
+            self._rate_mark = (self.step, now)
+        elif now - self._rate_mark[1] > 0.5:
+            steps, since = self._rate_mark
+            self.rate = (self.step - steps) / (now - since)
+            self._rate_mark = (self.step, now)
+
+
+def _row(taken: Pending) -> dict[str, float]:
+    report = taken.report
+    row = {"step": taken.step, "epoch": taken.epoch, "loss": float(report.loss)}
+    if report.metrics:
+        values = jax.tree.unflatten(jax.tree.structure(taken.program.metrics), report.metrics)
+        row |= _numbers(values)
+    row["grad_norm"] = float(report.grad_norm)
+    row.update(taken.values)
+    return row
+
+
+def _numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
+    numbers: dict[str, float] = {}
+    for name, value in flat(metrics).items():
+        made = value.host().compute() if isinstance(value, MetricValue) else np.asarray(value)
+        if np.ndim(made):
+            raise MetricError(
+                f"the train metric `{name}` has shape {np.shape(made)}, not ()",
+                where="train_metrics",
+                fix="reduce it to a scalar",
+            )
+        numbers[name] = float(made)
+    return numbers

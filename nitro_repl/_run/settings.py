@@ -1,0 +1,154 @@
+"""Settings of a run: keyword of `Nitro`, else method or field of that name, else default.
+
+Every setting is checked before anything is built.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .._experiment.base import Experiment
+from .._experiment.hooks import Hooks
+from ..errors import SettingError, suggest
+
+SETTINGS: Mapping[str, Any] = {
+    "seed": int,
+    "run_dir": str,
+    "max_epochs": int,
+    "max_steps": int,
+    "eval_every": str,
+    "log_every": int,
+    "logger": object,
+    "checkpointer": object,
+    "learning_rate": float,
+    "pad_eval": bool,
+    "fuse": bool,
+}
+"""Names and types of all settings."""
+
+DEFAULT_LOGGER = "json lines"
+
+_DEFAULTS: Mapping[str, Any] = {
+    "seed": 0,
+    "run_dir": "runs",
+    "max_epochs": None,
+    "max_steps": None,
+    "eval_every": "1 epoch",
+    "log_every": 1,
+    "logger": DEFAULT_LOGGER,
+    "checkpointer": None,
+    "pad_eval": True,
+    "fuse": False,
+}
+_HYPER = {"learning_rate"}
+_EVERY = re.compile(r"(\d+)\s*(epoch|step)s?$")
+
+
+@dataclass(frozen=True)
+class Every:
+    """A period in epochs or steps."""
+
+    number: int
+    unit: str
+
+    def due(self, step: int, epoch: int, epoch_ended: bool) -> bool:
+        """Whether it is time, after `step` steps and `epoch` whole epochs."""
+        if self.unit == "step":
+            return step % self.number == 0
+        return epoch_ended and epoch % self.number == 0
+
+
+def resolve(experiment: Experiment, hooks: Hooks, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The value of every setting.
+
+    Args:
+        experiment: Its fields and methods may give settings.
+        hooks: Its methods, as pinned.
+        given: Keywords of `Nitro`.
+
+    Raises:
+        SettingError: A name is unknown, or a value out of range.
+    """
+    for name in given:
+        if name not in SETTINGS:
+            raise SettingError(
+                f"`{name}` is no setting of Nitro",
+                where=f"Nitro({type(experiment).__name__}(), {name}=...)",
+                fix=suggest(name, SETTINGS),
+            )
+    values = {name: _own(experiment, hooks, name, default) for name, default in _DEFAULTS.items()}
+    values |= given
+    _check(values)
+    return values
+
+
+def every(value: Any) -> Every | None:
+    """Read a period: "1 epoch", "100 steps", a number of steps, or None for never.
+
+    Raises:
+        SettingError: It is none of these.
+    """
+    if value is None:
+        return None
+    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+        return Every(value, "step")
+    match = _EVERY.match(str(value).strip())
+    if match is None or int(match[1]) < 1:
+        raise SettingError(
+            f"eval_every={value!r} is no period",
+            where="setting eval_every",
+            fix='"1 epoch", "500 steps", a number of steps, or None',
+        )
+    return Every(int(match[1]), match[2])
+
+
+def _own(experiment: Experiment, hooks: Hooks, name: str, default: Any) -> Any:
+    if name in type(experiment).__fields__:
+        return getattr(experiment, name)
+    if name not in hooks:
+        return default
+    member = hooks.bound(experiment, name)
+    return member() if callable(member) else member
+
+
+def _check(values: Mapping[str, Any]) -> None:
+    for name in ("max_epochs", "max_steps"):
+        _whole(name, values[name], least=0, optional=True)
+    _whole("log_every", values["log_every"], least=1)
+    _whole("seed", values["seed"], least=0)
+    every(values["eval_every"])
+    if values["checkpointer"] is not None:
+        raise SettingError(
+            "checkpoints are not part of this version",
+            where="setting checkpointer",
+            fix="checkpointer=None",
+        )
+    if values["fuse"]:
+        raise SettingError(
+            "fuse=True is not part of this version",
+            where="setting fuse",
+            fix="fuse=False: the step stays split in forward, loss, backward and optimizer",
+        )
+    logger = values["logger"]
+    verbs = ("log_metrics", "log_params", "log_text", "finish")
+    lacking = [verb for verb in verbs if not callable(getattr(logger, verb, None))]
+    if logger is not None and logger != DEFAULT_LOGGER and lacking:
+        raise SettingError(
+            f"the logger {type(logger).__name__} lacks {', '.join(lacking)}",
+            where="setting logger",
+            fix="give an object with " + ", ".join(verbs) + ", or None for no logging",
+        )
+
+
+def _whole(name: str, value: Any, *, least: int, optional: bool = False) -> None:
+    if value is None and optional:
+        return
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise SettingError(
+            f"{name}={value!r} is not a whole number of at least {least}",
+            where=f"setting {name}",
+            fix=f"{name}={max(least, 1)}" + (" or None" if optional else ""),
+        )

@@ -1,0 +1,141 @@
+"""Set-up: from an experiment to everything a run starts from, checked before any compile."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+from flax import nnx
+
+from .._experiment.base import Experiment
+from .._experiment.fields import Residency
+from .._experiment.hooks import HOOKS, Hooks, missing
+from .._experiment.routing import route
+from .._experiment.view import Read, Reads, view
+from .._programs.explain import hooks_explained
+from .._programs.key import Source, struct
+from .._programs.model import Leaves, Structure, take_apart
+from .._programs.optimizer_state import initial
+from .._programs.trace import epoch
+from .._programs.training import Blueprint
+from ..errors import FieldError
+from .live import Values
+
+
+@dataclass(frozen=True)
+class Built:
+    """A model and what its structure was made from.
+
+    Attributes:
+        reads: What `build_model` read from its `self`.
+        digests: The content of each read at that time; None where it cannot vouch.
+    """
+
+    structure: Structure
+    params: Leaves
+    state: Leaves
+    reads: tuple[Read, ...]
+    digests: tuple[Any, ...] | None
+
+    def is_current(self, source: Source) -> bool:
+        """Whether `build_model` would make the same structure again."""
+        return self.digests is not None and self.digests == _digests(self.reads, source)
+
+
+def check(experiment: Experiment, hooks: Hooks) -> None:
+    """Refuse an experiment that cannot be trained, before anything is built.
+
+    Raises:
+        HookError: A required hook is missing or a signature is wrong.
+        FieldError: A GraphConst value cannot be compared by content.
+    """
+    name = type(experiment).__name__
+    for hook in HOOKS.values():
+        if not hooks.defines(hook.name):
+            if hook.required:
+                raise missing(hook.name, name)
+        elif hook.traced or hook.batch:
+            route(hooks[hook.name], hook.name)
+    source = Source(experiment, hooks, {})
+    for declared in type(experiment).__fields__.values():
+        if declared.residency is Residency.GRAPH_CONST:
+            reasons = source.unsound([Read("const", declared.name)])
+            if reasons:
+                kind = type(getattr(experiment, declared.name)).__name__
+                raise FieldError(
+                    f"`{declared.name}` is a GraphConst but a {kind} cannot be compared by content: {reasons[0]}",
+                    where=f"{name}.{declared.name}",
+                    fix="use numbers, strings, enums, tuples, lists, dicts, dataclasses or arrays,\n"
+                    "or leave the field unmarked (Host) and read it in build_model",
+                )
+
+
+def build(experiment: Experiment, hooks: Hooks, seed: int, *, abstract: bool = False) -> Built:
+    """Call `build_model` and take the model apart.
+
+    Args:
+        abstract: Only shapes: nothing is computed, the leaves are avals.
+
+    Raises:
+        ModelError: What it returned cannot be trained.
+        HookError: It raised.
+    """
+    reads = Reads()
+    source = Source(experiment, hooks, {})
+    before = source.again()
+
+    def make() -> Any:
+        host = view(
+            experiment, hooks, device={}, training=False, program="build_model", reads=reads, host=True
+        )
+        return host.build_model(nnx.Rngs(seed))
+
+    with hooks_explained("build_model"):
+        if abstract:
+            with epoch():
+                model = nnx.eval_shape(make)
+        else:
+            model = make()
+        structure, params, state = take_apart(model)
+    names = tuple(reads)
+    return Built(structure, params, state, names, _digests(names, before))
+
+
+def blueprint(
+    experiment: Experiment, hooks: Hooks, structure: Structure, values: Values
+) -> Blueprint:
+    """What the programs are made from."""
+    fields, hyper = values.avals
+
+    def init() -> Any:
+        params = structure.nested([jax.numpy.zeros(a.shape, a.dtype) for a in structure.param_avals])
+        return initial((experiment, hooks), params, values.fields, values.hyper)
+
+    with hooks_explained("optimizer"), epoch():
+        opt = jax.eval_shape(init)
+    leaves, tree = jax.tree.flatten(opt)
+    return Blueprint(experiment, hooks, structure, fields, hyper, tree, tuple(map(struct, leaves)))
+
+
+def optimizer_state(plan: Blueprint, params: Leaves, values: Values) -> Any:
+    """A fresh optimizer state for these parameters, as optax makes it."""
+    with hooks_explained("optimizer"):
+        return initial(
+            (plan.experiment, plan.hooks), plan.structure.nested(params), values.fields, values.hyper
+        )
+
+
+def place(leaves: Leaves, device: Any) -> Leaves:
+    """Copies of leaves on a device: no buffer is shared with what the user holds."""
+    return tuple(jax.device_put(leaf, device, may_alias=False) for leaf in leaves)
+
+
+def _digests(reads: tuple[Read, ...], source: Source) -> tuple[Any, ...] | None:
+    if source.unsound(reads):
+        return None
+    return tuple(source.digest(read) for read in reads)
+
+
+Data = Mapping[str, Any]
