@@ -55,6 +55,12 @@ def test_runs_of_a_process_never_share_an_id(tmp_path):
     assert len({run.id for run in runs}) == len(runs)
 
 
+def test_a_claim_left_by_a_killed_process_costs_its_number_only(tmp_path):
+    (tmp_path / "Digits" / ".0001").mkdir(parents=True)
+    assert RunDir(tmp_path, "Digits").id.startswith("0002-")
+    assert RunDir(tmp_path, "Digits").id.startswith("0003-")
+
+
 def test_threads_that_start_together_get_numbers_of_their_own(tmp_path):
     runs = []
     barrier = threading.Barrier(8)
