@@ -1,0 +1,115 @@
+"""How classes enter a walk, and which attributes an instance has.
+
+What the interpreter and the standard library note about a class, or cache on it, is
+not content: running an unchanged class statement again gives the same digest.
+"""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+from nitro_repl._code import origin
+from nitro_repl._code.functions import check_stdlib, data
+from nitro_repl._code.walk import Piece, Walk
+
+NOTES = frozenset(
+    ["__module__", "__qualname__", "__doc__", "__dict__", "__weakref__", "__firstlineno__", "__static_attributes__", "__annotations__", "__annotate__", "__annotate_func__", "__annotations_cache__", "__abstractmethods__", "_abc_impl", "__orig_bases__", "__parameters__", "__type_params__", "__classcell__", "__classdictcell__", "__protocol_attrs__", "__non_callable_proto_members__", "__dataclass_params__", "__slotnames__"]
+)
+ENUM_NOTES = frozenset(
+    ["_member_map_", "_value2member_map_", "_unhashable_values_", "_unhashable_values_map_", "_hashable_values_", "_inverted_", "_member_names_", "_singles_mask_", "_all_bits_"]
+)
+
+
+def class_reference(walk: Walk, cls: type, piece: Piece, kids: list[int]) -> str:
+    """The class of a value: a token for an installed one, else a child."""
+    if not origin.is_user_class(cls):
+        return origin.library_token(origin.module_name(cls), cls.__qualname__)
+    kids.append(walk.node(cls, piece))
+    return "*"
+
+
+def expand_class(walk: Walk, cls: type, piece: Piece, kids: list[int]) -> str:
+    """A class: name, bases, metaclass and every member it defines."""
+    if not origin.is_user_class(cls):
+        module = origin.module_name(cls)
+        check_stdlib(walk, piece, module, f"{module}.{cls.__qualname__}")
+        return origin.library_token(module, cls.__qualname__)
+    own = walk.piece("class", cls.__name__, piece)
+    members = _members(cls)
+    own.digest = f"{cls.__name__} {sorted(members)}"
+    own.where = _place(cls)
+    label = [f"class {cls.__name__}"]
+    label += [class_reference(walk, base, own, kids) for base in cls.__bases__]
+    label.append(class_reference(walk, type(cls), own, kids))
+    for name in members:
+        label.append(f"{name} {_member(walk, cls, name, members[name], own, kids)}")
+    return "\n".join(label)
+
+
+def _members(cls: type) -> dict[str, Any]:
+    """What the class statement put there, in the order of the names."""
+    names = vars(cls)
+    enum_members = names.get("_member_map_")
+    if not isinstance(enum_members, dict):
+        return {name: names[name] for name in sorted(names) if name not in NOTES}
+    plain = {
+        name: names[name]
+        for name in sorted(names)
+        if name not in NOTES and name not in ENUM_NOTES and name not in enum_members
+    }
+    return {**plain, "_member_map_": dict(enum_members)}
+
+
+def _member(
+    walk: Walk, cls: type, name: str, value: Any, own: Piece, kids: list[int]
+) -> str:
+    for function in _functions_in(value):
+        walk.hints.setdefault(id(function), f"{cls.__name__}.{name}()")
+    if isinstance(value, types.MemberDescriptorType):
+        return f"slot {name}"
+    return data(walk, "attribute", f"{cls.__name__}.{name}", value, own, kids)
+
+
+def _functions_in(value: Any) -> list[Any]:
+    """The functions that a member is made of, to be called by the member's name."""
+    if isinstance(value, types.FunctionType):
+        return [value]
+    if isinstance(value, property):
+        return [value.fget]
+    if isinstance(value, classmethod | staticmethod):
+        return [value.__func__]
+    return []
+
+
+def _place(cls: type) -> str:
+    for value in vars(cls).values():
+        for function in _functions_in(value):
+            code = getattr(function, "__code__", None)
+            # Generated methods (a dataclass's __init__) come from nowhere.
+            if code is not None and origin.place(code):
+                return origin.place(code).partition(":")[0]
+    return ""
+
+
+def instance_names(value: Any) -> dict[str, Any] | None:
+    """The attributes an instance holds itself; None if it cannot hold any."""
+    kind = type(value)
+    names: dict[str, Any] = {}
+    has_slots = False
+    for base in kind.__mro__:
+        slots = vars(base).get("__slots__")
+        if slots is None:
+            continue
+        has_slots = True
+        for name, member in vars(base).items():
+            if isinstance(member, types.MemberDescriptorType):
+                try:
+                    names[name] = member.__get__(value, kind)
+                except AttributeError:
+                    continue
+    own = getattr(value, "__dict__", None)
+    if isinstance(own, dict):
+        names.update(own)
+        return names
+    return names if has_slots else None

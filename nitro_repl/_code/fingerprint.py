@@ -1,0 +1,112 @@
+"""One digest for a value and everything it reaches, by content.
+
+Equal digests mean the same code and the same values; in doubt they differ, or the
+fingerprint says that it is unsound.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from nitro_repl._code.references import hash_text
+from nitro_repl._code.values import Opaque as Opaque, add_reducer, expander
+from nitro_repl._code.walk import Piece, Reason as Reason, Walk, text_of
+
+PYTHON = f"python {sys.version_info[:3]}"  # bytecode and library belong to a version
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One named piece that a fingerprint reached.
+
+    Attributes:
+        kind: "function", "global", "closure", "class", "attribute" or "value".
+        name: What the user calls it: `focal()`, `GAIN`, `Net.__call__()`.
+        digest: Of this piece alone, not of the functions and classes it reaches.
+        text: A short readable value, or ''.
+        where: `In [7]`, `losses.py:12`, or ''.
+        via: The chain of functions from the root to it.
+        constants: The numbers and strings of a function, in order.
+        shape: The digest of a function with these blanked, else ''.
+    """
+
+    kind: str
+    name: str
+    digest: str
+    text: str
+    where: str
+    via: tuple[str, ...]
+    constants: tuple[Any, ...]
+    shape: str = ""
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """The content of a value and of what it reaches.
+
+    Attributes:
+        digest: 32 hex characters.
+        unsound: `Reason`s why content alone cannot vouch for it.
+        parts: The named pieces, nearest first.
+        codes: Digests of every code object reached, nested ones too.
+    """
+
+    digest: str
+    unsound: tuple[str, ...]
+    parts: tuple[Part, ...]
+    codes: frozenset[str]
+
+
+def fingerprint(value: object, *, owner: type | None = None) -> Fingerprint:
+    """Fingerprint a function, a class or any value.
+
+    Args:
+        value: What to walk.
+        owner: An experiment class: of its user classes only what code can reach counts.
+
+    Returns:
+        The digest, with what is needed to explain it.
+    """
+    walk = Walk(expander, owner)
+    root = Piece("value", "the value", None)
+    root.text = text_of(value)
+    walk.node((value,), root)  # in a tuple: a number has no node of its own
+    walk.run()
+    if not isinstance(value, types.FunctionType | types.MethodType | type):
+        walk.pieces.insert(0, root)
+    return Fingerprint(
+        digest=hash_text(f"{PYTHON} {walk.graph.digest()}"),
+        unsound=tuple(walk.reasons.values()),
+        parts=tuple(map(_part, walk.pieces)),
+        codes=frozenset(walk.codes),
+    )
+
+
+def register(
+    kind: type | Callable[[object], bool], reduce: Callable[[Any], Any]
+) -> None:
+    """Teach the walk a kind of value that it cannot read.
+
+    Args:
+        kind: A type, with its subclasses, or a test for values of no other kind.
+        reduce: Value -> plain data, functions or classes to walk instead, or
+            `Opaque("why")` when content cannot vouch for it.
+    """
+    add_reducer(kind, reduce)
+
+
+def _part(piece: Piece) -> Part:
+    return Part(
+        kind=piece.kind,
+        name=piece.name,
+        digest=piece.own_digest(),
+        text=piece.text,
+        where=piece.where,
+        via=piece.via(),
+        constants=piece.constants,
+        shape=piece.shape,
+    )

@@ -1,0 +1,206 @@
+"""The walk from one value to everything it reaches, by value.
+
+Breadth first, so that `via` is a shortest chain; a value is expanded once; what cannot
+be vouched for by content leaves a reason.
+"""
+
+from __future__ import annotations
+
+import types
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from nitro_repl._code.graph import Graph
+from nitro_repl._code.references import constant_token, hash_text
+
+LIMIT = 200_000  # nodes; more is a data set or a framework, not code and its constants
+TEXT = 60
+ATOMS = frozenset(
+    [type(None), bool, int, float, complex, str, bytes, type(...), type(NotImplemented)]
+)
+CODE = ("function", "class")
+
+
+class Reason(str):
+    """Why content alone cannot vouch for a value.
+
+    Attributes:
+        code: Digest of the code that does it, or '' when a value is to blame. A trace
+            that did not run that code was not touched by it.
+    """
+
+    __slots__ = ("code",)
+
+    def __new__(cls, text: str, code: str = ""):
+        self = super().__new__(cls, text)
+        self.code = code
+        return self
+
+
+class Piece:
+    """A named piece under construction; nodes of plain data count to their piece."""
+
+    __slots__ = ("constants", "digest", "kind", "labels", "name", "parent", "shape")
+    __slots__ += ("text", "where")
+
+    def __init__(self, kind: str, name: str, parent: Piece | None):
+        self.kind = kind
+        self.name = name
+        self.parent = parent
+        self.labels: list[str] = []
+        self.digest = ""
+        self.shape = ""
+        self.text = ""
+        self.where = ""
+        self.constants: tuple[Any, ...] = ()
+
+    def own_digest(self) -> str:
+        """Of this piece alone, not of the functions and classes it reaches."""
+        return self.digest or hash_text("\n".join(self.labels))
+
+    def via(self) -> tuple[str, ...]:
+        """Functions and classes from the root down to this piece, without itself."""
+        names: list[str] = []
+        at = self.parent
+        while at is not None:
+            if at.kind in CODE:
+                names.append(at.name)
+            at = at.parent
+        return tuple(reversed(names))
+
+    def reader(self) -> Piece | None:
+        """The nearest function or class at or above this piece."""
+        at: Piece | None = self
+        while at is not None and at.kind not in CODE:
+            at = at.parent
+        return at
+
+    def blame(self) -> str:
+        """`noisy(), In [3]`: the reader, in words."""
+        reader = self.reader() or self
+        return f"{reader.name}, {reader.where}" if reader.where else reader.name
+
+
+# Fills in one value: adds its children to `kids`, returns its label.
+Expand = Callable[["Walk", Any, Piece, list[int]], str]
+
+
+class Walk:
+    """One walk; holds the graph, the pieces and the reasons found."""
+
+    def __init__(self, expand: Callable[[Any], Expand], owner: type | None):
+        self.graph = Graph()
+        self.pieces: list[Piece] = []
+        self.reasons: dict[str, Reason] = {}
+        self.codes: set[str] = set()
+        self.owner = owner
+        self.owner_mro: tuple[type, ...] = owner.__mro__ if owner is not None else ()
+        self.whole_owner = False
+        self.hints: dict[int, str] = {}  # id of a function -> what to call it
+        self.told: set[tuple[str, int]] = set()  # (global's name, id) with a piece
+        self.current = 0  # the node being expanded
+        self._expand = expand
+        self._seen: dict[Any, int] = {}
+        self._keep: list[Any] = []
+        self._pending: deque[tuple[int, Any, Piece, Expand | None]] = deque()
+
+    def piece(self, kind: str, name: str, parent: Piece | None) -> Piece:
+        """A new named piece."""
+        piece = Piece(kind, name, parent)
+        self.pieces.append(piece)
+        return piece
+
+    def node(
+        self, value: Any, piece: Piece, *, expand: Expand | None = None, key: Any = None
+    ) -> int:
+        """The node of a value, expanded later by its kind, or by `expand`."""
+        key = id(value) if key is None else key
+        known = self._seen.get(key)
+        if known is not None:
+            return known
+        index = self._seen[key] = self.graph.add()
+        self._keep.append(value)  # an id may not be used again during the walk
+        self._pending.append((index, value, piece, expand))
+        return index
+
+    def item(self, value: Any, piece: Piece, kids: list[int]) -> str:
+        """A value inside another: as text, or as a child and a `*`."""
+        if type(value) in ATOMS:
+            return constant_token(value)
+        kids.append(self.node(value, piece))
+        return "*"
+
+    def unsound(self, piece: Piece, what: str, code: str = "") -> None:
+        """Note a reason, in words that name the reader and its place."""
+        text = f"{what} in {piece.blame()}"
+        self.reasons.setdefault(text, Reason(text, code))
+
+    def run(self) -> None:
+        """Expand what is pending, until nothing is left."""
+        graph, pending = self.graph, self._pending
+        while pending:
+            index, value, piece, expand = pending.popleft()
+            if len(graph.labels) > LIMIT:
+                self.unsound(piece, f"more than {LIMIT} values are reached")
+                return
+            kids: list[int] = []
+            self.current = index
+            label = (expand or self._expand(value))(self, value, piece, kids)
+            graph.labels[index] = label
+            graph.children[index] = kids
+            if piece.kind not in CODE and not label.startswith(("def ", "class ")):
+                piece.labels.append(label)
+
+
+def text_of(value: Any) -> str:
+    """A short readable form of a constant, or '' for what has none."""
+    kind = type(value)
+    if kind in ATOMS:
+        if kind in (str, bytes):
+            value = value[:TEXT]
+        elif kind is int and value.bit_length() > 200:
+            return "a large integer"
+        return _cut(repr(value))
+    if kind in (list, tuple, dict, set, frozenset):
+        return _text_of_container(value)
+    if isinstance(value, types.ModuleType):
+        return f"module {value.__name__}"
+    try:
+        return _text_of_array(value)
+    except Exception:  # a user's property may raise anything
+        return ""
+
+
+def _text_of_container(value: Any) -> str:
+    if not value:
+        return repr(value)
+    if len(value) > 12:
+        return f"{type(value).__name__} of {len(value)}"
+    parts = list(value.values()) if type(value) is dict else list(value)
+    if all(type(part) in ATOMS for part in parts):
+        return _cut(repr(value)) if _short(value) else f"{type(value).__name__}"
+    return f"{type(value).__name__} of {len(value)}"
+
+
+def _short(value: Any) -> bool:
+    keys = list(value) if type(value) is dict else []
+    parts = [*keys, *value.values()] if type(value) is dict else list(value)
+    return all(
+        type(part) in ATOMS and not (hasattr(part, "__len__") and len(part) > 200)
+        for part in parts
+    )
+
+
+def _text_of_array(value: Any) -> str:
+    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
+    if not isinstance(shape, tuple) or dtype is None:
+        return ""
+    kind, size = getattr(dtype, "kind", "?"), getattr(dtype, "itemsize", 0)
+    names = {"f": "f", "i": "i", "u": "u", "c": "c"}
+    short = f"{names[kind]}{8 * size}" if kind in names else str(dtype)
+    return f"array {short}[{','.join(map(str, shape))}]"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= TEXT else text[: TEXT - 3] + "..."
