@@ -6,7 +6,7 @@ Plain values of one moment; drawing never touches the cache.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import overload
 
 from rich import box
@@ -14,7 +14,8 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from nitro_repl._text import View, duration, one_line, plain
+from .._text import View, one_line, plain
+from .spec import Event
 
 _OUTCOME_STYLES = {"hit": "green", "rebound": "green", "compiled": "yellow"}
 
@@ -29,8 +30,7 @@ class ProgramRow:
         trace_s: Seconds spent tracing it.
         lower_s: Seconds spent lowering it.
         compile_s: Seconds spent in XLA.
-        uses: Lookups that it answered.
-        age_s: Seconds since it was made.
+        uses: How often it was looked up.
         experiment: The experiment whose hooks it holds.
     """
 
@@ -40,16 +40,32 @@ class ProgramRow:
     lower_s: float = 0.0
     compile_s: float = 0.0
     uses: int = 0
-    age_s: float = 0.0
     experiment: str = ""
 
 
 class ProgramsTable(View):
-    """The programs in the cache, in the order they were made."""
+    """The programs of each experiment, in the order they were first looked up."""
 
     def __init__(self, rows: Sequence[ProgramRow], caption: str = ""):
         self.rows = tuple(rows)
         self.caption = caption
+
+    @classmethod
+    def of(cls, events: Iterable[Event]) -> ProgramsTable:
+        """Sum up lookups, oldest first: one row per experiment and program."""
+        rows: dict[tuple[str, str], ProgramRow] = {}
+        for event in events:
+            key = (event.experiment, event.program)
+            before = rows.get(key, ProgramRow(event.program, "", experiment=key[0]))
+            rows[key] = dataclasses.replace(
+                before,
+                outcome=event.outcome,
+                trace_s=before.trace_s + event.trace_s,
+                lower_s=before.lower_s + event.lower_s,
+                compile_s=before.compile_s + event.compile_s,
+                uses=before.uses + 1,
+            )
+        return cls(list(rows.values()))
 
     def __rich__(self) -> RenderableType:
         if not self.rows:
@@ -57,7 +73,7 @@ class ProgramsTable(View):
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
         for name in ("program", "experiment", "last"):
             table.add_column(name, no_wrap=True)
-        for name in ("trace", "lower", "compile", "uses", "age"):
+        for name in ("trace", "lower", "compile", "lookups"):
             table.add_column(name, justify="right", no_wrap=True)
         for row in self.rows:
             table.add_row(
@@ -66,7 +82,6 @@ class ProgramsTable(View):
                 plain(row.outcome, 20, _OUTCOME_STYLES.get(row.outcome, "")),
                 *(_milliseconds(s) for s in (row.trace_s, row.lower_s, row.compile_s)),
                 f"{row.uses:,}",
-                duration(row.age_s),
             )
         if self.caption:
             table.caption = plain(self.caption, 100)

@@ -15,7 +15,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from nitro_repl._text import View, duration, one_line, plain, show
+from .._text import View, duration, one_line, plain, show
 
 ENDED = ("done", "failed", "stopped")  # the phases after which nothing moves
 

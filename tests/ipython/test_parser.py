@@ -6,7 +6,7 @@ import pytest
 
 from nitro_repl._ipython.literals import literal
 from nitro_repl._ipython.parser import parse, tokenize, usage_line
-from nitro_repl._run import verbs
+from nitro_repl._run import registry, verbs
 from nitro_repl.errors import MagicError, NitroError
 
 
@@ -164,6 +164,7 @@ def test_an_attribute_is_looked_up_in_modules_only(namespace):
         parse("train trap.digits", {**namespace, "trap": Trap()})
 
 
-def test_setting_values_without_a_run_says_so():
+def test_setting_values_without_a_run_says_so(monkeypatch):
+    monkeypatch.setattr(registry, "_current", [])
     with pytest.raises(NitroError, match="run"):
         parse("set smoothing=0.1", {})

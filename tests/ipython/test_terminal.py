@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import pty
 import re
+import subprocess
 import sys
+import termios
 
 import pexpect
 import pytest
+from pexpect import fdpexpect
 
 CURSOR_QUESTION = re.escape("\x1b[6n")
 EXPERIMENT = """
@@ -33,26 +37,41 @@ class Terminal:
 
     def __init__(self, folder):
         env = {**os.environ, "TERM": "xterm", "IPYTHONDIR": str(folder / "ip")}
-        arguments = ["-m", "IPython", "--no-banner", "--no-confirm-exit"]
-        self.child = pexpect.spawn(
-            sys.executable,
-            arguments,
+        command = [sys.executable, "-m", "IPython", "--no-banner", "--no-confirm-exit"]
+        ours, theirs = pty.openpty()
+        termios.tcsetwinsize(theirs, (30, 120))
+        # Not pexpect.spawn: it forks, which must not be done beside JAX's threads.
+        self.process = subprocess.Popen(
+            command,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
             env=env,
-            cwd=str(folder),
-            encoding="utf8",
-            dimensions=(30, 120),
-            timeout=60,
+            cwd=folder,
+            start_new_session=True,
         )
+        os.close(theirs)
+        self.screen = fdpexpect.fdspawn(ours, encoding="utf8", timeout=60)
         self.expect(r"In \[")
 
     def expect(self, pattern):
         # A terminal answers where its cursor is; without it no toolbar is drawn.
-        while self.child.expect([CURSOR_QUESTION, pattern]) == 0:
-            self.child.send("\x1b[1;1R")
+        while self.screen.expect([CURSOR_QUESTION, pattern]) == 0:
+            self.screen.send("\x1b[1;1R")
 
     def type(self, line, pattern):
-        self.child.send(line + "\r")
+        self.screen.send(line + "\r")
         self.expect(pattern)
+
+    def leave(self):
+        """Type `exit`; the exit code."""
+        self.type("exit", pexpect.EOF)
+        return self.process.wait(10)
+
+    def close(self):
+        self.process.kill()
+        self.process.wait()
+        self.screen.close()
 
 
 @pytest.fixture
@@ -60,7 +79,7 @@ def terminal(tmp_path):
     (tmp_path / "tiny.py").write_text(EXPERIMENT)
     terminal = Terminal(tmp_path)
     yield terminal
-    terminal.child.close(force=True)
+    terminal.close()
 
 
 def test_progress_is_in_the_toolbar_while_a_run_lives_and_is_printed_at_its_end(
@@ -71,15 +90,11 @@ def test_progress_is_in_the_toolbar_while_a_run_lives_and_is_printed_at_its_end(
     terminal.type("run = %nitro train Tiny", r"step .*epoch .*stepping")
     terminal.type("run.stop()", r"step .*stopped")
     terminal.type("print(get_ipython().pt_app.bottom_toolbar)", "None")
-    terminal.type("exit", pexpect.EOF)
-    terminal.child.close()
-    assert terminal.child.exitstatus == 0
+    assert terminal.leave() == 0
 
 
 def test_leaving_the_terminal_while_training_exits_cleanly(terminal):
     terminal.type("%load_ext nitro_repl", r"In \[.*2")
     terminal.type("from tiny import nitro, Tiny", r"In \[.*3")
     terminal.type("run = %nitro train Tiny", r"step .*epoch .*stepping")
-    terminal.type("exit", pexpect.EOF)
-    terminal.child.close()
-    assert terminal.child.exitstatus == 0
+    assert terminal.leave() == 0

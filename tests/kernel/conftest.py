@@ -13,6 +13,7 @@ import time
 
 import pytest
 from jupyter_client.manager import KernelManager
+from jupyter_core.utils import ensure_event_loop
 
 DEADLINE_S = 60.0
 
@@ -65,6 +66,7 @@ class Kernel:
                 with self._changed:
                     self.messages.append(message)
                     self._changed.notify_all()
+        ensure_event_loop().close()
 
     def wait_for(self, condition, what="a message", timeout=DEADLINE_S):
         """Wait until the messages so far satisfy a condition; return its value."""
@@ -167,6 +169,13 @@ class Cell:
             m["content"]["data"]["text/plain"]
             for m in self.messages("display_data", "update_display_data")
         ]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def event_loop_of_the_client():
+    """jupyter_client makes one for this thread and leaves it open."""
+    yield
+    ensure_event_loop().close()
 
 
 @pytest.fixture(scope="module")
