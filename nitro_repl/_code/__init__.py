@@ -3,8 +3,8 @@
 By content, never by identity, file name, line or time; in doubt, different or unsound.
 """
 
-from nitro_repl._code.diff import explain as explain
-from nitro_repl._code.fingerprint import (
+from .diff import explain as explain
+from .fingerprint import (
     Fingerprint as Fingerprint,
     Opaque as Opaque,
     Part as Part,
@@ -12,10 +12,10 @@ from nitro_repl._code.fingerprint import (
     fingerprint as fingerprint,
     register as register,
 )
-from nitro_repl._code.origin import (
+from .origin import (
     is_user_class as is_user_class,
     is_user_file as is_user_file,
     is_user_module as is_user_module,
     place as place,
 )
-from nitro_repl._code.recorder import Recorder as Recorder
+from .recorder import Recorder as Recorder

@@ -9,15 +9,48 @@ from __future__ import annotations
 import types
 from typing import Any
 
-from nitro_repl._code import origin
-from nitro_repl._code.functions import check_stdlib, data
-from nitro_repl._code.walk import Piece, Walk
+from . import origin
+from .functions import check_stdlib, data
+from .walk import Piece, Walk
 
 NOTES = frozenset(
-    ["__module__", "__qualname__", "__doc__", "__dict__", "__weakref__", "__firstlineno__", "__static_attributes__", "__annotations__", "__annotate__", "__annotate_func__", "__annotations_cache__", "__abstractmethods__", "_abc_impl", "__orig_bases__", "__parameters__", "__type_params__", "__classcell__", "__classdictcell__", "__protocol_attrs__", "__non_callable_proto_members__", "__dataclass_params__", "__slotnames__"]
+    [
+        "__module__",
+        "__qualname__",
+        "__doc__",
+        "__dict__",
+        "__weakref__",
+        "__firstlineno__",
+        "__static_attributes__",
+        "__annotations__",
+        "__annotate__",
+        "__annotate_func__",
+        "__annotations_cache__",
+        "__abstractmethods__",
+        "_abc_impl",
+        "__orig_bases__",
+        "__parameters__",
+        "__type_params__",
+        "__classcell__",
+        "__classdictcell__",
+        "__protocol_attrs__",
+        "__non_callable_proto_members__",
+        "__dataclass_params__",
+        "__slotnames__",
+    ]
 )
 ENUM_NOTES = frozenset(
-    ["_member_map_", "_value2member_map_", "_unhashable_values_", "_unhashable_values_map_", "_hashable_values_", "_inverted_", "_member_names_", "_singles_mask_", "_all_bits_"]
+    [
+        "_member_map_",
+        "_value2member_map_",
+        "_unhashable_values_",
+        "_unhashable_values_map_",
+        "_hashable_values_",
+        "_inverted_",
+        "_member_names_",
+        "_singles_mask_",
+        "_all_bits_",
+    ]
 )
 
 
@@ -87,7 +120,9 @@ def _place(cls: type) -> str:
         for function in _functions_in(value):
             code = getattr(function, "__code__", None)
             # Generated methods (a dataclass's __init__) come from nowhere.
-            if code is not None and origin.place(code):
+            if code is None or not origin.is_user_file(code.co_filename):
+                continue
+            if origin.place(code):
                 return origin.place(code).partition(":")[0]
     return ""
 

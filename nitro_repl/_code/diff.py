@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from nitro_repl._code.fingerprint import Fingerprint, Part
+from .fingerprint import Fingerprint, Part
 
 CHAIN = 5  # names of a call chain that are spelled out
 NOUNS = {"global": "global", "closure": "captured", "attribute": "attribute"}

@@ -6,15 +6,16 @@ fingerprint says that it is unsound.
 
 from __future__ import annotations
 
+import functools
 import sys
 import types
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from nitro_repl._code.references import hash_text
-from nitro_repl._code.values import Opaque as Opaque, add_reducer, expander
-from nitro_repl._code.walk import Piece, Reason as Reason, Walk, text_of
+from .references import hash_text
+from .values import Opaque as Opaque, add_reducer, expander
+from .walk import Piece, Reason as Reason, Walk, text_of
 
 PYTHON = f"python {sys.version_info[:3]}"  # bytecode and library belong to a version
 
@@ -51,14 +52,18 @@ class Fingerprint:
     Attributes:
         digest: 32 hex characters.
         unsound: `Reason`s why content alone cannot vouch for it.
-        parts: The named pieces, nearest first.
         codes: Digests of every code object reached, nested ones too.
     """
 
     digest: str
     unsound: tuple[str, ...]
-    parts: tuple[Part, ...]
     codes: frozenset[str]
+    _pieces: tuple[Piece, ...] = field(default=(), repr=False, compare=False)
+
+    @functools.cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """The named pieces, nearest first, as they were when the walk was made."""
+        return tuple(map(_part, self._pieces))
 
 
 def fingerprint(value: object, *, owner: type | None = None) -> Fingerprint:
@@ -81,8 +86,8 @@ def fingerprint(value: object, *, owner: type | None = None) -> Fingerprint:
     return Fingerprint(
         digest=hash_text(f"{PYTHON} {walk.graph.digest()}"),
         unsound=tuple(walk.reasons.values()),
-        parts=tuple(map(_part, walk.pieces)),
         codes=frozenset(walk.codes),
+        _pieces=tuple(walk.pieces),
     )
 
 

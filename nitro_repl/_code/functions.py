@@ -11,24 +11,63 @@ import sys
 import types
 from typing import Any
 
-from nitro_repl._code import origin
-from nitro_repl._code.references import CodeInfo, Read, code_info, constant_token
-from nitro_repl._code.walk import ATOMS, Piece, Walk, text_of
+from . import origin
+from .references import CodeInfo, Read, code_info, constant_token
+from .walk import ATOMS, Piece, Walk, text_of
 
 UNSOUND_BUILTINS = frozenset(
-    ["globals", "locals", "eval", "exec", "compile", "open", "input", "__import__", "id", "breakpoint"]
+    [
+        "globals",
+        "locals",
+        "eval",
+        "exec",
+        "compile",
+        "open",
+        "input",
+        "__import__",
+        "id",
+        "breakpoint",
+    ]
 )
 UNSOUND_NAMES = frozenset(
-    ["__code__", "__globals__", "__doc__", "__file__", "f_globals", "f_locals", "__spec__", "__loader__", "__builtins__"]
+    [
+        "__code__",
+        "__globals__",
+        "__doc__",
+        "__file__",
+        "f_globals",
+        "f_locals",
+        "__spec__",
+        "__loader__",
+        "__builtins__",
+    ]
 )
 # Of what these see, only the whole class of `self` is a safe account.
 LOOKS_AT_TYPES = frozenset(["type", "vars", "dir", "__class__", "__dict__", "__mro__"])
 LOOKS_BY_NAME = LOOKS_AT_TYPES | {"getattr", "hasattr"}
 SEEDED = frozenset(
-    ["default_rng", "Generator", "PCG64", "PCG64DXSM", "Philox", "SeedSequence", "MT19937", "SFC64", "RandomState"]
+    [
+        "default_rng",
+        "Generator",
+        "PCG64",
+        "PCG64DXSM",
+        "Philox",
+        "SeedSequence",
+        "MT19937",
+        "SFC64",
+        "RandomState",
+    ]
 )
 SKIPPED_ATTRIBUTES = frozenset(
-    ["__module__", "__qualname__", "__name__", "__doc__", "__annotations__", "__type_params__", "__annotate__"]
+    [
+        "__module__",
+        "__qualname__",
+        "__name__",
+        "__doc__",
+        "__annotations__",
+        "__type_params__",
+        "__annotate__",
+    ]
 )
 MISSING = object()
 
@@ -263,6 +302,8 @@ def _attribute(module: types.ModuleType, name: str) -> Any:
 
 def _class_member(cls: type, name: str) -> Any:
     """A class attribute that can be read without the class, else MISSING."""
+    if type(cls) is not type and any(name in vars(m) for m in type(cls).__mro__):
+        return MISSING
     for base in cls.__mro__:
         if name in vars(base):
             member = vars(base)[name]
@@ -288,9 +329,10 @@ def _library_chain(
     """`jnp.sin`: a token for what a library holds, unless it is the user's."""
     while isinstance(value, types.ModuleType):
         name = value.__name__
-        if (origin.is_stdlib(name) and not origin.is_pure(name)) or (name == "numpy.random" and not (
-            i < len(chain) and chain[i] in SEEDED and not read.called
-        )):
+        if (origin.is_stdlib(name) and not origin.is_pure(name)) or (
+            name == "numpy.random"
+            and not (i < len(chain) and chain[i] in SEEDED and not read.called)
+        ):
             walk.unsound(own, f"{'.'.join(chain)} is read", info.digest)
         if i >= len(chain):
             return origin.library_token(name, "")

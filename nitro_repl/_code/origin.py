@@ -5,6 +5,7 @@ User code is everything outside the standard library, site-packages and this pac
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import os
 import re
@@ -14,7 +15,7 @@ import types
 import weakref
 from typing import Any
 
-from nitro_repl._where import cell_of
+from .._where import cell_of
 
 HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 STDLIB = tuple(
@@ -34,7 +35,51 @@ CELL = re.compile(r"<cell (\d+)>")
 # What these modules compute depends on their arguments alone (or, like logging and
 # warnings, cannot come back into a traced value).
 PURE = frozenset(
-    ["math", "cmath", "functools", "itertools", "operator", "dataclasses", "typing", "collections", "enum", "abc", "numbers", "string", "re", "copy", "contextlib", "types", "warnings", "logging", "fractions", "decimal", "statistics", "textwrap", "bisect", "heapq", "json", "pprint", "builtins", "array", "struct", "keyword", "reprlib", "colorsys", "difflib", "graphlib", "unicodedata", "binascii", "base64", "hashlib", "zlib", "sre_compile", "sre_parse", "annotationlib", "collections_abc"]
+    [
+        "math",
+        "cmath",
+        "functools",
+        "itertools",
+        "operator",
+        "dataclasses",
+        "typing",
+        "collections",
+        "enum",
+        "abc",
+        "numbers",
+        "string",
+        "re",
+        "copy",
+        "contextlib",
+        "types",
+        "warnings",
+        "logging",
+        "fractions",
+        "decimal",
+        "statistics",
+        "textwrap",
+        "bisect",
+        "heapq",
+        "json",
+        "pprint",
+        "builtins",
+        "array",
+        "struct",
+        "keyword",
+        "reprlib",
+        "colorsys",
+        "difflib",
+        "graphlib",
+        "unicodedata",
+        "binascii",
+        "base64",
+        "hashlib",
+        "zlib",
+        "sre_compile",
+        "sre_parse",
+        "annotationlib",
+        "collections_abc",
+    ]
 )
 
 _user_files: dict[str, bool] = {}
@@ -145,16 +190,19 @@ def module_name(value: object) -> str:
     return name if isinstance(name, str) else ""
 
 
+@functools.lru_cache(maxsize=8192)
 def is_stdlib(name: str) -> bool:
     """Whether a module name belongs to the standard library."""
     return name.partition(".")[0] in sys.stdlib_module_names
 
 
+@functools.lru_cache(maxsize=8192)
 def is_pure(name: str) -> bool:
     """Whether a standard library module computes from its arguments alone."""
     return name.partition(".")[0].lstrip("_") in PURE
 
 
+@functools.lru_cache(maxsize=8192)
 def library_token(module: str, name: str) -> str:
     """How something installed enters a digest: where it is, and which version."""
     return f"lib {module}:{name}@{_version(module.partition('.')[0])}"

@@ -12,8 +12,8 @@ import types
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from nitro_repl._code.origin import is_user_code, is_user_file, place
-from nitro_repl._code.references import code_info
+from .origin import is_user_code, is_user_file, place
+from .references import code_info
 
 # Two at once would restart each other's events.
 _one_at_a_time = threading.RLock()

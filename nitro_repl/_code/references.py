@@ -16,11 +16,33 @@ from typing import Any, NamedTuple
 
 # Layout, not meaning: closures are described by what they bind instead.
 LAYOUT = frozenset(
-    ["CACHE", "NOP", "RESUME", "EXTENDED_ARG", "PRECALL", "PUSH_NULL", "MAKE_CELL", "COPY_FREE_VARS", "NOT_TAKEN"]
+    [
+        "CACHE",
+        "NOP",
+        "RESUME",
+        "EXTENDED_ARG",
+        "PRECALL",
+        "PUSH_NULL",
+        "MAKE_CELL",
+        "COPY_FREE_VARS",
+        "NOT_TAKEN",
+    ]
 )
 LOADS_GLOBAL = frozenset(["LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"])
 LOADS_ATTR = frozenset(["LOAD_ATTR", "LOAD_METHOD"])
 LOADS_CONST = frozenset(["LOAD_CONST", "RETURN_CONST", "LOAD_SMALL_INT"])
+ATTACHES = frozenset(["SET_FUNCTION_ATTRIBUTE"])
+# What annotations are made of, with the values each leaves on the stack.
+PLAIN_EFFECTS = {
+    "LOAD_CONST": 1,
+    "LOAD_GLOBAL": 1,
+    "LOAD_NAME": 1,
+    "LOAD_FAST": 1,
+    "LOAD_DEREF": 1,
+    "LOAD_ATTR": 0,
+    "BINARY_OP": -1,
+    "BINARY_SUBSCR": -1,
+}
 STORES = frozenset(["STORE_FAST", "STORE_DEREF", "STORE_NAME", "STORE_GLOBAL"])
 # What a class body notes about itself and its source.
 CLASS_NOTES = frozenset(
@@ -135,7 +157,7 @@ def instructions(code: types.CodeType) -> list[Op]:
             )
         elif ins.opname not in LAYOUT:
             ops.extend(_split(ins))
-    return _without_notes(ops)
+    return _without_annotations(_without_notes(ops))
 
 
 def _split(ins: dis.Instruction) -> Iterator[Op]:
@@ -172,6 +194,52 @@ def _without_notes(ops: list[Op]) -> list[Op]:
                 continue
         kept.append(op)
     return kept
+
+
+def _without_annotations(ops: list[Op]) -> list[Op]:
+    """Drop the annotations of nested functions, unless a decorator may read them."""
+    drop: set[int] = set()
+    for i, op in enumerate(ops):
+        made = op.name == "MAKE_FUNCTION" and (op.arg or 0) & 4
+        if not made and op[:2] != ("SET_FUNCTION_ATTRIBUTE", 4):
+            continue
+        code = next((j for j in range(i, -1, -1) if _is_code(ops[j])), None)
+        after = next((o.name for o in ops[i + 1 :] if o.name not in ATTACHES), "")
+        span = None if code is None else _annotations_before(ops, code)
+        if span is None or after not in STORES:
+            continue
+        drop.update(span)
+        if made:
+            ops[i] = op._replace(arg=op.arg & ~4)
+        else:
+            drop.add(i)
+    return [op for i, op in enumerate(ops) if i not in drop]
+
+
+def _is_code(op: Op) -> bool:
+    return op.kind == "const" and isinstance(op.arg, types.CodeType)
+
+
+def _annotations_before(ops: list[Op], code: int) -> range | None:
+    """The span of instructions that push the tuple of annotations, if it is plain."""
+    end = code
+    wanted = len(ops[code].arg.co_freevars)
+    if wanted:  # the cells are gathered between the annotations and the code
+        end -= 1 + wanted
+    if end < 1 or ops[end - 1].name not in ("BUILD_TUPLE", "LOAD_CONST"):
+        return None
+    depth, i = 0, end
+    while i > 0:
+        i -= 1
+        effect = PLAIN_EFFECTS.get(ops[i].name)
+        if ops[i].name == "BUILD_TUPLE":
+            effect = 1 - ops[i].arg
+        if effect is None:
+            return None
+        depth += effect
+        if depth == 1:
+            return range(i, end)
+    return None
 
 
 class _Reader:

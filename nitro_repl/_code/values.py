@@ -26,11 +26,11 @@ import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from nitro_repl._code import origin
-from nitro_repl._code.classes import class_reference, expand_class, instance_names
-from nitro_repl._code.functions import attributes, check_stdlib, data, expand_function
-from nitro_repl._code.references import constant_token
-from nitro_repl._code.walk import ATOMS, Expand, Piece, Walk
+from . import origin
+from .classes import class_reference, expand_class, instance_names
+from .functions import attributes, check_stdlib, data, expand_function
+from .references import code_info, constant_token
+from .walk import Expand, Piece, Walk
 
 
 class Opaque(str):
@@ -72,6 +72,8 @@ def _find(kind: type) -> Expand:
         return EXACT[kind]
     if _is_array_type(kind):
         return expand_array
+    if any(b.__name__ == "dtype" and b.__module__ == "numpy" for b in kind.__mro__):
+        return expand_text
     for base, expand in FAMILIES:
         if issubclass(kind, base):
             return expand
@@ -122,7 +124,7 @@ def expand_dict(walk: Walk, value: Any, piece: Piece, kids: list[int]) -> str:
 
 def expand_set(walk: Walk, value: Any, piece: Piece, kids: list[int]) -> str:
     """A set, without an order."""
-    tokens = [walk.item(part, piece, kids) for part in value]
+    tokens = [walk.item(part, piece, kids) for part in list(value)]
     if len(kids) > 1:
         walk.graph.unordered.add(walk.current)
     return f"{type(value).__name__}<{','.join(sorted(tokens))}>"
@@ -236,7 +238,19 @@ def expand_wrapped(walk: Walk, value: Any, piece: Piece, kids: list[int]) -> str
 # -- modules, arrays and values with a text of their own
 
 MODULE_NOTES = frozenset(
-    ["__builtins__", "__cached__", "__doc__", "__file__", "__loader__", "__name__", "__package__", "__path__", "__spec__", "__annotations__", "__annotate__"]
+    [
+        "__builtins__",
+        "__cached__",
+        "__doc__",
+        "__file__",
+        "__loader__",
+        "__name__",
+        "__package__",
+        "__path__",
+        "__spec__",
+        "__annotations__",
+        "__annotate__",
+    ]
 )
 
 
@@ -309,6 +323,13 @@ def expand_weakref(walk: Walk, value: Any, piece: Piece, kids: list[int]) -> str
 def expand_logging(walk: Walk, value: Any, piece: Piece, kids: list[int]) -> str:
     """A logger: it cannot come back into a traced value."""
     return type(value).__qualname__
+
+
+def expand_code(walk: Walk, value: Any, piece: Piece, kids: list[int]) -> str:
+    """A code object as a value."""
+    info = code_info(value)
+    walk.codes |= info.codes
+    return f"code {info.digest}"
 
 
 def expand_cell(walk: Walk, value: Any, piece: Piece, kids: list[int]) -> str:
@@ -426,7 +447,7 @@ EXACT: dict[type, Expand] = {
     array.array: expand_bytes,
     object: lambda *_: "object",
     types.CellType: expand_cell,
-    types.CodeType: lambda walk, value, piece, kids: _code(walk, value),
+    types.CodeType: expand_code,
     types.MethodWrapperType: expand_wrapper,
     types.WrapperDescriptorType: expand_wrapper,
     types.MethodDescriptorType: expand_wrapper,
@@ -475,14 +496,3 @@ FAMILIES: tuple[tuple[type, Expand], ...] = (
     (float, _subclass_of(float, _as(float))),
     (complex, _subclass_of(complex, _as(complex))),
 )
-
-
-def _code(walk: Walk, code: types.CodeType) -> str:
-    from nitro_repl._code.references import code_info
-
-    info = code_info(code)
-    walk.codes |= info.codes
-    return f"code {info.digest}"
-
-
-__all__ = ["ATOMS", "Opaque", "add_reducer", "expander"]

@@ -11,8 +11,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from nitro_repl._code.graph import Graph
-from nitro_repl._code.references import constant_token, hash_text
+from . import origin
+from .graph import Graph
+from .references import constant_token, hash_text
 
 LIMIT = 200_000  # nodes; more is a data set or a framework, not code and its constants
 TEXT = 60
@@ -164,11 +165,13 @@ def text_of(value: Any) -> str:
         return _cut(repr(value))
     if kind in (list, tuple, dict, set, frozenset):
         return _text_of_container(value)
-    if isinstance(value, types.ModuleType):
+    if issubclass(kind, types.ModuleType):
         return f"module {value.__name__}"
+    if origin.is_user_class(kind):
+        return ""  # its attributes may be properties, and run anything
     try:
         return _text_of_array(value)
-    except Exception:  # a user's property may raise anything
+    except Exception:  # a deleted array, a proxy
         return ""
 
 
