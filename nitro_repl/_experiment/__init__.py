@@ -1,0 +1,1 @@
+"""Experiments: fields and their markers, hooks and their routing, metric values."""

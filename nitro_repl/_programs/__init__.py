@@ -1,0 +1,1 @@
+"""Compiled programs: what they are made of, their keys, and the cache of them."""
