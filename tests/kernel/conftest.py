@@ -26,6 +26,9 @@ rng = np.random.default_rng(0)
 rows = [{"x": rng.normal(size=(8, 4)).astype("float32"),
          "y": rng.integers(0, 3, 8).astype("int32")} for _ in range(20)]
 
+"""
+
+TINY = """
 class Tiny(nitro.Experiment):
     width: nitro.GraphConst[int] = 8
     scale: nitro.Device[float] = 1.0
@@ -85,7 +88,7 @@ class Kernel:
 
     def setup(self):
         """Load the extension and define `Tiny`, an experiment without end."""
-        self.run(SETUP).succeed()
+        self.run(SETUP + TINY).succeed()
         return self
 
     def shut_down(self, timeout):
@@ -189,11 +192,7 @@ def shared_kernel(tmp_path_factory):
 def kernel(shared_kernel):
     """A kernel where `Tiny` is defined and no run is live."""
     yield shared_kernel
-    shared_kernel.run(
-        "for run in list(nitro.runs.values()):\n"
-        "    if run.live: run.stop()\n"
-        "    run.wait()"
-    )
+    shared_kernel.run(f"for run in list(nitro.runs.values()): run.stop()\n{TINY}")
 
 
 @pytest.fixture

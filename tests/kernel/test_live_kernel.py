@@ -107,6 +107,32 @@ def test_waiting_ends_by_an_interrupt_and_the_run_goes_on(kernel):
     assert kernel.run("print(run.live)").text == "True\n"
 
 
+def test_a_swap_returns_at_once_and_reports_the_switch_in_its_own_cell(kernel):
+    kernel.run("run = %nitro train Tiny").succeed()
+    kernel.run(
+        "@Tiny.hook\n"
+        "def loss(self, logits, *, y):\n"
+        "    return self.scale * (logits ** 2).mean()"
+    ).succeed()
+    swap = kernel.run("%nitro swap").succeed()
+    kernel.run("'another cell'").succeed()
+    swap.wait_for_text("switched at step")
+    why = kernel.run("%nitro why").succeed().result
+    assert "loss" in why
+    assert kernel.run("print(run.stale)").text == "()\n"
+
+
+def test_a_swap_that_fails_says_why_in_its_own_cell_and_the_run_goes_on(kernel):
+    kernel.run("run = %nitro train Tiny").succeed()
+    kernel.run(
+        "@Tiny.hook\ndef loss(self, logits, *, y):\n    return no_such_name(logits)"
+    ).succeed()
+    swap = kernel.run("%nitro swap").succeed()
+    swap.wait_for_text("no_such_name")
+    assert "the old programs go on" in swap.text
+    assert kernel.run("run.advance(2)\nprint(run.live)").succeed().text == "True\n"
+
+
 def test_completion_and_help_reach_the_front_end(kernel):
     client = kernel.client
     client.complete("%nitro train Ti", 15)
