@@ -10,8 +10,7 @@ import types
 from typing import Any
 
 from . import origin
-from .functions import check_stdlib, data
-from .walk import Piece, Walk
+from .walk import Piece, Walk, check_stdlib, data
 
 NOTES = frozenset(
     [

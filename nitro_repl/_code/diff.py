@@ -68,7 +68,8 @@ def _function_changes(was: Part, part: Part) -> Iterator[str]:
     if was.shape == part.shape and len(was.constants) == len(part.constants):
         for old, new in zip(was.constants, part.constants, strict=True):
             if type(old) is not type(new) or repr(old) != repr(new):
-                yield f"constant {_short(old)} -> {_short(new)} in {part.name}{_at(part)}"
+                change = f"constant {_short(old)} -> {_short(new)}"
+                yield f"{change} in {part.name}{_at(part)}"
         return
     if "." in part.name:
         cls, _, method = part.name.rpartition(".")

@@ -13,9 +13,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from .readable import text_of
 from .references import hash_text
 from .values import Opaque as Opaque, add_reducer, expander
-from .walk import Piece, Reason as Reason, Walk, text_of
+from .walk import Piece, Reason as Reason, Walk
 
 PYTHON = f"python {sys.version_info[:3]}"  # bytecode and library belong to a version
 

@@ -28,9 +28,9 @@ from typing import Any
 
 from . import origin
 from .classes import class_reference, expand_class, instance_names
-from .functions import attributes, check_stdlib, data, expand_function
+from .functions import expand_function
 from .references import code_info, constant_token
-from .walk import Expand, Piece, Walk
+from .walk import Expand, Piece, Walk, attributes, check_stdlib, data
 
 
 class Opaque(str):

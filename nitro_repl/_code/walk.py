@@ -13,13 +13,21 @@ from typing import Any
 
 from . import origin
 from .graph import Graph
+from .readable import ATOMS, text_of
 from .references import constant_token, hash_text
 
-LIMIT = 200_000  # nodes; more is a data set or a framework, not code and its constants
-TEXT = 60
-ATOMS = frozenset(
-    [type(None), bool, int, float, complex, str, bytes, type(...), type(NotImplemented)]
+SKIPPED_ATTRIBUTES = frozenset(
+    [
+        "__module__",
+        "__qualname__",
+        "__name__",
+        "__doc__",
+        "__annotations__",
+        "__type_params__",
+        "__annotate__",
+    ]
 )
+LIMIT = 200_000  # nodes; more is a data set or a framework, not code and its constants
 CODE = ("function", "class")
 
 
@@ -154,56 +162,37 @@ class Walk:
                 piece.labels.append(label)
 
 
-def text_of(value: Any) -> str:
-    """A short readable form of a constant, or '' for what has none."""
-    kind = type(value)
-    if kind in ATOMS:
-        if kind in (str, bytes):
-            value = value[:TEXT]
-        elif kind is int and value.bit_length() > 200:
-            return "a large integer"
-        return _cut(repr(value))
-    if kind in (list, tuple, dict, set, frozenset):
-        return _text_of_container(value)
-    if issubclass(kind, types.ModuleType):
-        return f"module {value.__name__}"
-    if origin.is_user_class(kind):
-        return ""  # its attributes may be properties, and run anything
-    try:
-        return _text_of_array(value)
-    except Exception:  # a deleted array, a proxy
-        return ""
+def attributes(
+    walk: Walk, names: dict[str, Any], piece: Piece, kids: list[int]
+) -> list[str]:
+    """The attributes of a function or an instance, in the order of their names."""
+    return [
+        f"{name}={walk.item(names[name], piece, kids)}"
+        for name in sorted(names, key=str)
+        if name not in SKIPPED_ATTRIBUTES
+    ]
 
 
-def _text_of_container(value: Any) -> str:
-    if not value:
-        return repr(value)
-    if len(value) > 12:
-        return f"{type(value).__name__} of {len(value)}"
-    parts = list(value.values()) if type(value) is dict else list(value)
-    if all(type(part) in ATOMS for part in parts):
-        return _cut(repr(value)) if _short(value) else f"{type(value).__name__}"
-    return f"{type(value).__name__} of {len(value)}"
+def data(
+    walk: Walk, kind: str, name: str, value: Any, reader: Piece, kids: list[int]
+) -> str:
+    """A value that code holds under a name: `item`, and a piece of its own."""
+    if type(value) in ATOMS:
+        token = constant_token(value)
+        piece = walk.piece(kind, name, reader)
+        piece.text = text_of(value)
+        piece.labels.append(token)
+        return token
+    if isinstance(value, types.FunctionType | type):
+        kids.append(walk.node(value, reader))
+        return "*"
+    piece = walk.piece(kind, name, reader)
+    piece.text = text_of(value)
+    kids.append(walk.node(value, piece))
+    return "*"
 
 
-def _short(value: Any) -> bool:
-    keys = list(value) if type(value) is dict else []
-    parts = [*keys, *value.values()] if type(value) is dict else list(value)
-    return all(
-        type(part) in ATOMS and not (hasattr(part, "__len__") and len(part) > 200)
-        for part in parts
-    )
-
-
-def _text_of_array(value: Any) -> str:
-    shape, dtype = getattr(value, "shape", None), getattr(value, "dtype", None)
-    if not isinstance(shape, tuple) or dtype is None:
-        return ""
-    kind, size = getattr(dtype, "kind", "?"), getattr(dtype, "itemsize", 0)
-    names = {"f": "f", "i": "i", "u": "u", "c": "c"}
-    short = f"{names[kind]}{8 * size}" if kind in names else str(dtype)
-    return f"array {short}[{','.join(map(str, shape))}]"
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= TEXT else text[: TEXT - 3] + "..."
+def check_stdlib(walk: Walk, piece: Piece, module: str, said: str) -> None:
+    """Note a reason for a value of a standard module that reads the outside world."""
+    if origin.is_stdlib(module) and not origin.is_pure(module):
+        walk.unsound(piece, f"{said} is reached")
