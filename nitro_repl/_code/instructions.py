@@ -1,6 +1,6 @@
 """The instructions of a code object, without what only lays them out.
 
-Names of files, lines, docstrings and annotations are gone; jumps still point to offsets.
+Files, lines, docstrings and annotations are gone; jumps still point to offsets.
 """
 
 from __future__ import annotations
