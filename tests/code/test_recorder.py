@@ -125,9 +125,15 @@ def test_cprofile_keeps_running(names):
 
 
 def test_an_error_ends_the_recording(names):
-    with pytest.raises(ZeroDivisionError), Recorder() as seen:
-        names["a"](1)
-        raise ZeroDivisionError
+    seen = Recorder()
+
+    def fail():
+        with seen:
+            names["a"](1)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
     assert digest(names["a"]) in seen.codes
     with Recorder() as again:
         pass
