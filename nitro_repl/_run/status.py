@@ -63,7 +63,7 @@ class Progress:
             parts.append(f"loss {self.loss:.4g}")
         if self.rate is not None:
             parts.append(f"{_rate(self.rate)} steps/s")
-        if self.eta_s is not None and self.phase not in ENDED:
+        if self.eta_s and self.phase not in ENDED:
             parts.append(f"eta {duration(self.eta_s)}")
         parts.append(self.phase)
         if self.note:
@@ -223,7 +223,11 @@ def _value(row: ValueRow) -> Text:
 
 
 def _metrics(metrics: Mapping[str, object]) -> list[Text]:
-    return [plain(f"{name}={_metric(value)}") for name, value in metrics.items()]
+    return [
+        plain(f"{name}={_metric(value)}")
+        for name, value in metrics.items()
+        if name not in ("step", "epoch")  # the progress line tells these
+    ]
 
 
 def _metric(value: object) -> str:

@@ -44,7 +44,7 @@ def test_status_shows_values_programs_metrics_and_the_error():
         progress=Progress(phase="failed"),
         values=[ValueRow("smoothing", 0.1, 0.05, changed=True)],
         programs=[ProgramState("loss", "compiled", stale=True)],
-        metrics={"acc": 0.95123},
+        metrics={"step": 20.0, "epoch": 1.0, "acc": 0.95123},
         error="HookError: it broke\n  where: Digits.loss",
     )
     text = repr(status)
@@ -57,6 +57,7 @@ def test_status_shows_values_programs_metrics_and_the_error():
         "  where: Digits.loss",
     ):
         assert part in text
+    assert "step=" not in text
 
 
 def test_status_survives_names_and_values_that_look_like_markup():
