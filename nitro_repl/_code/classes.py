@@ -10,7 +10,7 @@ import types
 from typing import Any
 
 from . import origin
-from .walk import Piece, Walk, check_stdlib, data
+from .walk import Piece, Walk, check_outside, data
 
 NOTES = frozenset(
     [
@@ -65,7 +65,7 @@ def expand_class(walk: Walk, cls: type, piece: Piece, kids: list[int]) -> str:
     """A class: name, bases, metaclass and every member it defines."""
     if not origin.is_user_class(cls):
         module = origin.module_name(cls)
-        check_stdlib(walk, piece, module, f"{module}.{cls.__qualname__}")
+        check_outside(walk, piece, module, f"{module}.{cls.__qualname__}")
         return origin.library_token(module, cls.__qualname__)
     own = walk.piece("class", cls.__name__, piece)
     members = _members(cls)

@@ -11,7 +11,7 @@ from typing import Any
 from . import origin
 from .reads import LOOKS_AT_TYPES, Body
 from .references import code_info
-from .walk import Piece, Walk, attributes, check_stdlib, data
+from .walk import Piece, Walk, attributes, check_outside, data
 
 UNSOUND_NAMES = frozenset(
     [
@@ -24,6 +24,9 @@ UNSOUND_NAMES = frozenset(
         "__spec__",
         "f_globals",
         "f_locals",
+        "iterdir",
+        "read_bytes",
+        "read_text",
     ]
 )
 
@@ -62,7 +65,7 @@ def _library_function(
 ) -> str:
     """An installed function: a token, and what it was given: it may be the user's."""
     module = origin.module_name(function)
-    check_stdlib(walk, piece, module, f"{module}.{function.__qualname__}")
+    check_outside(walk, piece, module, f"{module}.{function.__qualname__}")
     label = [origin.library_token(module, function.__qualname__)]
     registry = _dispatch_registry(function)
     if registry is not None:

@@ -14,7 +14,7 @@ from typing import Any
 from . import origin
 from .classes import class_reference, instance_names
 from .references import code_info, constant_token
-from .walk import Expand, Piece, Walk, attributes, check_stdlib, data
+from .walk import Expand, Piece, Walk, attributes, check_outside, data
 
 # -- containers
 
@@ -60,7 +60,7 @@ def subclass_of(base: type, content: Expand) -> Expand:
     def expand(walk: Walk, value: Any, piece: Piece, kids: list[int]) -> str:
         inside = content(walk, value, piece, kids)
         kind = class_reference(walk, type(value), piece, kids)
-        names = instance_names(value)
+        names = instance_names(value) or {}
         more = attributes(walk, names, piece, kids)
         return "\n".join([f"{base.__name__} {kind} {inside}", *more])
 
@@ -113,7 +113,7 @@ def expand_builtin(walk: Walk, value: Any, piece: Piece, kids: list[int]) -> str
     bound = getattr(value, "__self__", None)
     name = getattr(value, "__qualname__", value.__name__)
     module = origin.module_name(value)
-    check_stdlib(walk, piece, module, f"{module}.{name}")
+    check_outside(walk, piece, module, f"{module}.{name}")
     if name in ("open", "input") and module in ("io", "_io", "builtins"):
         walk.unsound(piece, f"{name}() is reached")
     if bound is None or isinstance(bound, types.ModuleType):
@@ -173,7 +173,7 @@ MODULE_NOTES = frozenset(
 def expand_module(walk: Walk, value: Any, piece: Piece, kids: list[int]) -> str:
     """A module as a value: a user's whole namespace, or a library's name."""
     if not origin.is_user_module(value):
-        check_stdlib(walk, piece, value.__name__, value.__name__)
+        check_outside(walk, piece, value.__name__, value.__name__)
         return origin.library_token(value.__name__, "")
     main = value.__name__ == "__main__"
     label = ["module"]

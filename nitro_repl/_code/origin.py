@@ -82,6 +82,10 @@ PURE = frozenset(
     ]
 )
 
+LOADERS = frozenset(
+    ["fromfile", "genfromtxt", "load", "loadtxt", "memmap", "open_memmap"]
+)
+
 _user_files: dict[str, bool] = {}
 _versions: dict[str, str] = {}
 _user_classes: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
@@ -200,6 +204,11 @@ def is_stdlib(name: str) -> bool:
 def is_pure(name: str) -> bool:
     """Whether a standard library module computes from its arguments alone."""
     return name.partition(".")[0].lstrip("_") in PURE
+
+
+def reads_a_file(module: str, name: str) -> bool:
+    """Whether an array library's function loads what its result holds."""
+    return name in LOADERS and module.partition(".")[0] in ("numpy", "jax")
 
 
 @functools.lru_cache(maxsize=8192)

@@ -10,7 +10,7 @@ import sys
 import types
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from . import origin
 from .readable import ATOMS
@@ -56,7 +56,7 @@ class Body:
     """One function whose reads are being resolved into children and label parts."""
 
     walk: Walk
-    function: types.FunctionType
+    function: Any  # a types.FunctionType
     info: CodeInfo
     own: Piece
     kids: list[int]
@@ -122,7 +122,7 @@ class Body:
             value, i = found, i + 1
         said = ".".join(chain[:i])
         if self.is_owner(value) and not self.walk.whole_owner:
-            return f"{said} {self._owner(value, said, chain[i:])}"
+            return f"{said} {self._owner(cast(type, value), said, chain[i:])}"
         if isinstance(value, type) and i < len(chain) and origin.is_user_class(value):
             member = _class_member(value, chain[i])
             if member is not MISSING:
@@ -199,6 +199,10 @@ def _is_c(value: Any) -> bool:
 
 def _reads_outside(module: str, rest: tuple[str, ...], called: bool) -> bool:
     """Whether what is taken from a library module depends on the outside world."""
+    if module == "builtins":
+        return not rest or rest[0] in UNSOUND_BUILTINS
+    if origin.reads_a_file(module, rest[-1] if rest else ""):
+        return True
     if module == "numpy.random":
         return not (rest and rest[0] in SEEDED and not called)
     return origin.is_stdlib(module) and not origin.is_pure(module)
@@ -213,7 +217,7 @@ def _attribute(module: types.ModuleType, name: str) -> Any:
 
 def _class_member(cls: type, name: str) -> Any:
     """A class attribute that can be read without the class, else MISSING."""
-    if type(cls) is not type and any(name in vars(m) for m in type(cls).__mro__):
+    if type(cls) is not type and hasattr(type(cls), name):
         return MISSING
     member = next((vars(b)[name] for b in cls.__mro__ if name in vars(b)), MISSING)
     if isinstance(member, staticmethod):

@@ -10,7 +10,7 @@ import sys
 import threading
 import types
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from .origin import is_user_code, is_user_file, place
 from .references import code_info
@@ -113,8 +113,8 @@ def _free_tool(monitoring: Any) -> int | None:
 
 def _profile(ran: dict[int, types.CodeType]) -> Callable[[], None]:
     """Record with `sys.setprofile`, passing events on to the profiler before us."""
-    before: Any = sys.getprofile()
-    forward = before if callable(before) else None
+    before = cast(Any, sys.getprofile())
+    forward: Any = before if callable(before) else None
     seen: dict[int, types.CodeType] = {}
 
     def profile(frame: types.FrameType, event: str, arg: object) -> None:
@@ -133,8 +133,9 @@ def _profile(ran: dict[int, types.CodeType]) -> Callable[[], None]:
         if sys.getprofile() is not profile:
             return  # somebody set another one meanwhile: leave it
         sys.setprofile(forward)
-        if forward is None and hasattr(before, "enable"):
-            before.enable()  # cProfile is an object, not a function
+        enable = getattr(before, "enable", None)
+        if forward is None and enable is not None:
+            enable()  # cProfile is an object, not a function
 
     sys.setprofile(profile)
     return stop

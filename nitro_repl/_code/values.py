@@ -209,7 +209,7 @@ EXACT: dict[type, Expand] = {
     operator.itemgetter: kinds.expand_pickled,
     operator.attrgetter: kinds.expand_pickled,
     operator.methodcaller: kinds.expand_pickled,
-    type(collections.namedtuple("Pair", "a").a): kinds.expand_field_of_tuple,
+    type(vars(collections.namedtuple("Pair", "a"))["a"]): kinds.expand_field_of_tuple,
     re.Pattern: kinds.expand_pattern,
     weakref.ref: kinds.expand_weakref,
     decimal.Decimal: kinds.expand_text,

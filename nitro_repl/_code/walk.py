@@ -50,8 +50,17 @@ class Reason(str):
 class Piece:
     """A named piece under construction; nodes of plain data count to their piece."""
 
-    __slots__ = ("constants", "digest", "kind", "labels", "name", "parent", "shape")
-    __slots__ += ("text", "where")
+    __slots__ = (
+        "constants",
+        "digest",
+        "kind",
+        "labels",
+        "name",
+        "parent",
+        "shape",
+        "text",
+        "where",
+    )
 
     def __init__(self, kind: str, name: str, parent: Piece | None):
         self.kind = kind
@@ -192,7 +201,8 @@ def data(
     return "*"
 
 
-def check_stdlib(walk: Walk, piece: Piece, module: str, said: str) -> None:
-    """Note a reason for a value of a standard module that reads the outside world."""
-    if origin.is_stdlib(module) and not origin.is_pure(module):
+def check_outside(walk: Walk, piece: Piece, module: str, said: str) -> None:
+    """Note a reason for a library's value that reads the outside world."""
+    outside = origin.is_stdlib(module) and not origin.is_pure(module)
+    if outside or origin.reads_a_file(module, said.rpartition(".")[2]):
         walk.unsound(piece, f"{said} is reached")

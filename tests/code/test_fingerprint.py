@@ -94,6 +94,10 @@ UNSOUND = {
     "the content of a builtins.generator cannot be read, reached in root()": "g = (i for i in range(3))\ndef root(x): return next(g)",
     "the content of a _thread.lock cannot be read, reached in root()": "import threading\nl = threading.Lock()\ndef root(x): return l",
     "the content of a random.Random cannot be read, reached in root()": "import random\nr = random.Random(3)\ndef root(x): return r.random()",
+    "np.load is read in root()": "import numpy as np\ndef root(x): return np.load(x)",
+    "numpy.loadtxt is reached in root()": "from numpy import loadtxt\ndef root(x): return loadtxt(x)",
+    "builtins.open is read in root()": "import builtins\ndef root(x): return builtins.open(x)",
+    "read_text is read in root()": "from pathlib import PurePath\nP = PurePath('a')\ndef root(x): return P.read_text()",
     "random.random is read in root()": "import random\ndef root(x): return random.random()",
 }  # fmt: skip
 
