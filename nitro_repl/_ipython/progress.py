@@ -15,7 +15,7 @@ from IPython.display import display
 
 from .._run.ticker import Sink
 
-_STYLE = "font-family:ui-monospace,Menlo,Consolas,monospace;font-size:13px"
+_STYLE = "white-space:pre;font:13px ui-monospace,Menlo,Consolas,monospace"
 
 
 class Screen:

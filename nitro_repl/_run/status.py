@@ -218,7 +218,7 @@ def _cell(column: np.ndarray, index: int | None) -> Text:
 def _value(row: ValueRow) -> Text:
     text = plain(f"{row.name}={show(row.value)}", style="bold" if row.changed else "")
     if row.changed and row.default is not None:
-        text.append_text(plain(f" (was {show(row.default)})", style="dim"))
+        text.append_text(plain(f" (default {show(row.default)})", style="dim"))
     return text
 
 

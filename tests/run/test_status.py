@@ -50,7 +50,7 @@ def test_status_shows_values_programs_metrics_and_the_error():
     text = repr(status)
     for part in (
         "Digits digits-1",
-        "smoothing=0.1 (was 0.05)",
+        "smoothing=0.1 (default 0.05)",
         "loss compiled stale",
         "acc=0.9512",
         "HookError: it broke",
