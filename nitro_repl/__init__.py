@@ -8,7 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 from ._experiment.base import Experiment as Experiment
-from ._experiment.fields import Device as Device, GraphConst as GraphConst, field as field
+from ._experiment.fields import (
+    Device as Device,
+    GraphConst as GraphConst,
+    field as field,
+)
 from ._experiment.metrics import Mean as Mean, Sum as Sum
 from ._programs.cache import programs as programs
 from ._run.loader import ArrayLoader as ArrayLoader

@@ -110,7 +110,10 @@ class Experiment:
         self.__setattr__(name, None)
 
     def __repr__(self) -> str:
-        shown = (f"{name}={_short(self.__dict__.get(name, '...'))}" for name in type(self).__fields__)
+        shown = (
+            f"{name}={_short(self.__dict__.get(name, '...'))}"
+            for name in type(self).__fields__
+        )
         return f"{type(self).__name__}({', '.join(shown)})"
 
     def replace(self, **changes: Any) -> Self:
@@ -138,7 +141,11 @@ class Experiment:
             ... def loss(self, logits, *, label): ...
         """
         name = getattr(function, "__name__", "")
-        methods = {key for key in dir(cls) if callable(getattr(cls, key, None)) and not key.startswith("_")}
+        methods = {
+            key
+            for key in dir(cls)
+            if callable(getattr(cls, key, None)) and not key.startswith("_")
+        }
         known = (methods | set(HOOKS)) - {"hook", "replace"}
         if name not in known:
             raise HookError(
@@ -204,8 +211,14 @@ def _plain_override(cls: type, declared: Field, own: dict[str, Field]) -> Field:
     if callable(value) or isinstance(value, property | classmethod | staticmethod):
         return declared
     return Field(
-        declared.name, declared.residency, declared.type, value,
-        None, declared.bounds, declared.log, declared.doc,
+        declared.name,
+        declared.residency,
+        declared.type,
+        value,
+        None,
+        declared.bounds,
+        declared.log,
+        declared.doc,
     )
 
 

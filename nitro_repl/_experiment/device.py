@@ -50,13 +50,18 @@ def place(value: Any, declared: Field, current: Any = None) -> Any:
 def signature(value: Any) -> Signature:
     """What programs compiled for `value` depend on: all but the numbers."""
     leaves, structure = jax.tree.flatten(value)
-    avals = tuple((leaf.shape, str(leaf.dtype), bool(getattr(leaf, "weak_type", False))) for leaf in leaves)
+    avals = tuple(
+        (leaf.shape, str(leaf.dtype), bool(getattr(leaf, "weak_type", False)))
+        for leaf in leaves
+    )
     return (structure, *avals)
 
 
 def plain(value: Any) -> Any:
     """The value as Python number or numpy arrays, for people and files."""
-    return jax.tree.map(lambda leaf: leaf.item() if leaf.ndim == 0 else np.array(leaf), value)
+    return jax.tree.map(
+        lambda leaf: leaf.item() if leaf.ndim == 0 else np.array(leaf), value
+    )
 
 
 def _number(value: Any, kind: type, name: str) -> bool | int | float:

@@ -125,7 +125,11 @@ def collect_fields(
             continue
         residency, inner = _marker(resolved)
         written = cls.__dict__.get(name, MISSING)
-        base = written if isinstance(written, Field) else Field("", residency, inner, written)
+        base = (
+            written
+            if isinstance(written, Field)
+            else Field("", residency, inner, written)
+        )
         declared[name] = dataclasses.replace(
             base, name=name, residency=residency, type=inner
         )
@@ -148,7 +152,10 @@ def _resolve(annotation: Any, scope: dict[str, Any], where: str) -> Any:
 
 
 def _is_class_variable(annotation: Any) -> bool:
-    return annotation is typing.ClassVar or typing.get_origin(annotation) is typing.ClassVar
+    return (
+        annotation is typing.ClassVar
+        or typing.get_origin(annotation) is typing.ClassVar
+    )
 
 
 def _marker(annotation: Any) -> tuple[Residency, Any]:

@@ -36,10 +36,33 @@ class Hook:
 HOOKS: Mapping[str, Hook] = {
     hook.name: hook
     for hook in (
-        Hook("build_data", required=True, example="def build_data(self): return {'train': ..., 'val': ...}"),
-        Hook("build_model", ("rngs",), required=True, example="def build_model(self, rngs): return nnx.Linear(64, 10, rngs=rngs)"),
-        Hook("forward", ("model",), batch=True, traced=True, required=True, example="def forward(self, model, *, image): return model(image)"),
-        Hook("loss", ("outputs",), batch=True, traced=True, required=True, example="def loss(self, logits, *, label): return optax.losses.softmax_cross_entropy_with_integer_labels(logits, label).mean()"),
+        Hook(
+            "build_data",
+            required=True,
+            example="def build_data(self): return {'train': ..., 'val': ...}",
+        ),
+        Hook(
+            "build_model",
+            ("rngs",),
+            required=True,
+            example="def build_model(self, rngs): return nnx.Linear(64, 10, rngs=rngs)",
+        ),
+        Hook(
+            "forward",
+            ("model",),
+            batch=True,
+            traced=True,
+            required=True,
+            example="def forward(self, model, *, image): return model(image)",
+        ),
+        Hook(
+            "loss",
+            ("outputs",),
+            batch=True,
+            traced=True,
+            required=True,
+            example="def loss(self, logits, *, label): return optax.losses.softmax_cross_entropy_with_integer_labels(logits, label).mean()",
+        ),
         Hook("train_metrics", ("outputs",), batch=True, traced=True),
         Hook("metrics", ("outputs",), batch=True),
         Hook("finalize_metrics", ("totals", "split")),
@@ -68,7 +91,11 @@ class Hooks(Mapping[str, Any]):
         members: dict[str, Any] = {}
         for base in reversed(experiment_class.__mro__[:-1]):
             members.update(
-                {name: value for name, value in vars(base).items() if not name.startswith("__")}
+                {
+                    name: value
+                    for name, value in vars(base).items()
+                    if not name.startswith("__")
+                }
             )
         return cls(experiment_class, members)
 
@@ -89,7 +116,9 @@ class Hooks(Mapping[str, Any]):
 
     def take(self, other: Hooks, names: tuple[str, ...]) -> Hooks:
         """The same hooks, with `names` as another table has them."""
-        members = {name: value for name, value in self._members.items() if name not in names}
+        members = {
+            name: value for name, value in self._members.items() if name not in names
+        }
         members.update({name: other[name] for name in names if name in other})
         return Hooks(self.cls, members)
 
@@ -147,7 +176,10 @@ def _calls_bare_super(code: CodeType) -> bool:
     skipped = {"CACHE", "PRECALL", "PUSH_NULL", "RESUME", "NOP"}
     steps = [step for step in dis.get_instructions(code) if step.opname not in skipped]
     return any(
-        step.opname == "LOAD_GLOBAL" and step.argval == "super" and after.opname == "CALL" and after.arg == 0
+        step.opname == "LOAD_GLOBAL"
+        and step.argval == "super"
+        and after.opname == "CALL"
+        and after.arg == 0
         for step, after in zip(steps, steps[1:], strict=False)
     )
 

@@ -80,7 +80,11 @@ def route(function: Callable[..., Any], hook: str) -> Route:
     except (TypeError, ValueError):
         return Route(hook, takes_all=True)
     kinds = inspect.Parameter
-    positional = [p for p in parameters if p.kind in (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)]
+    positional = [
+        p
+        for p in parameters
+        if p.kind in (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)
+    ]
     keyword = [p for p in parameters if p.kind is kinds.KEYWORD_ONLY]
     variadic = any(p.kind is kinds.VAR_POSITIONAL for p in parameters)
     if not variadic and len(positional) != 1 + len(expected):
@@ -97,15 +101,20 @@ def route(function: Callable[..., Any], hook: str) -> Route:
 
 
 def _wrong_signature(
-    hook: str, expected: tuple[str, ...], positional: list[inspect.Parameter], function: Any
+    hook: str,
+    expected: tuple[str, ...],
+    positional: list[inspect.Parameter],
+    function: Any,
 ) -> HookError:
     got = [p.name for p in positional]
-    surplus = got[1 + len(expected):]
+    surplus = got[1 + len(expected) :]
     lead = ", ".join(("self", *expected))
     batch = HOOKS[hook].batch
     star = f", *, {', '.join(surplus)}" if surplus and batch else ""
     return HookError(
-        f"`{hook}` takes ({lead}" + (", *, batch fields" if batch else "") + f"), not ({', '.join(got)})",
+        f"`{hook}` takes ({lead}"
+        + (", *, batch fields" if batch else "")
+        + f"), not ({', '.join(got)})",
         where=place(function),
         fix=f"def {hook}({lead}{star})",
     )

@@ -109,7 +109,11 @@ def view(
         host: For `build_model`: Host fields may be read, Device fields may not.
     """
     cls = type(experiment)
-    made = type(cls.__name__, (_View, cls), {"__module__": cls.__module__, "__qualname__": cls.__qualname__})
+    made = type(
+        cls.__name__,
+        (_View, cls),
+        {"__module__": cls.__module__, "__qualname__": cls.__qualname__},
+    )
     instance = object.__new__(made)
     state = _State(experiment, hooks, device, training, program, reads, host)
     object.__setattr__(instance, "__state__", state)
@@ -117,7 +121,9 @@ def view(
 
 
 def _read_field(state: _State, name: str, residency: Residency) -> Any:
-    if residency is Residency.GRAPH_CONST or (state.host and residency is Residency.HOST):
+    if residency is Residency.GRAPH_CONST or (
+        state.host and residency is Residency.HOST
+    ):
         state.reads.add("const", name)
         return getattr(state.experiment, name)
     if residency is Residency.DEVICE:

@@ -37,7 +37,9 @@ _EVENTS_KEPT = 10_000
 class _Entry:
     """Programs of one name and one set of avals, by what they read."""
 
-    by_reads: dict[tuple[Read, ...], dict[tuple[Hashable, ...], Program]] = field(default_factory=dict)
+    by_reads: dict[tuple[Read, ...], dict[tuple[Hashable, ...], Program]] = field(
+        default_factory=dict
+    )
 
 
 class ProgramCache(View):
@@ -66,7 +68,7 @@ class ProgramCache(View):
         """
         model = spec.model() if spec.model is not None else None
         found = self._known(_base(spec, model), source)
-        if found is not None and not (model and model.unsound):
+        if found is not None:
             self._note(Event(spec.name, "hit"), found, asker)
             return found
         asker.on_phase(f"compiling {spec.name}")
@@ -81,17 +83,28 @@ class ProgramCache(View):
         )  # fmt: skip
         self._keep(_base(spec, model), program, reads_source)
         event = Event(
-            spec.name, outcome, trace_s=traced.seconds, lower_s=lowered.seconds, compile_s=seconds
+            spec.name,
+            outcome,
+            trace_s=traced.seconds,
+            lower_s=lowered.seconds,
+            compile_s=seconds,
         )
         self._note(event, program, asker)
         return program
 
-    def is_current(self, program: Program, model: Fingerprint | None, source: Source) -> bool:
+    def is_current(
+        self, program: Program, model: Fingerprint | None, source: Source
+    ) -> bool:
         """Whether the code that a program was made from still says the same."""
-        if program.model is not None and model is not None and program.model.digest != model.digest:
+        if (
+            program.model is not None
+            and model is not None
+            and program.model.digest != model.digest
+        ):
             return False
         return all(
-            source.digest(read) == _digest(content) for read, content in program.contents.items()
+            source.digest(read) == _digest(content)
+            for read, content in program.contents.items()
         )
 
     def _known(self, base: Hashable, source: Source) -> Program | None:
@@ -100,7 +113,7 @@ class ProgramCache(View):
             candidates = list(entry.by_reads.items()) if entry else []
         for reads, programs in reversed(candidates):
             found = programs.get(tuple(source.digest(read) for read in reads))
-            if found is not None and not source.unsound(reads):
+            if found is not None:
                 return found
         return None
 
@@ -144,12 +157,21 @@ class ProgramCache(View):
             words = reason(event.outcome, before, program)
             self._latest[key] = program
             if event.outcome != "hit" or program.name not in self._why:
-                self._why[program.name] = f"{program.name}: {event.outcome}" + (f", {words}" if words else "")
+                self._why[program.name] = f"{program.name}: {event.outcome}" + (
+                    f", {words}" if words else ""
+                )
                 self._why.move_to_end(program.name)
             self._events.append(
                 Event(
-                    event.program, event.outcome, words, event.trace_s, event.lower_s,
-                    event.compile_s, asker.experiment, asker.run, asker.step,
+                    event.program,
+                    event.outcome,
+                    words,
+                    event.trace_s,
+                    event.lower_s,
+                    event.compile_s,
+                    asker.experiment,
+                    asker.run,
+                    asker.step,
                 )
             )
             del self._events[:-_EVENTS_KEPT]
@@ -161,7 +183,9 @@ class ProgramCache(View):
         with self._lock:
             outcomes = Counter(event.outcome for event in self._events)
             programs = sum(
-                len(found) for entry in self._entries.values() for found in entry.by_reads.values()
+                len(found)
+                for entry in self._entries.values()
+                for found in entry.by_reads.values()
             )
             return {
                 **{name: outcomes[name] for name in ("hit", "retraced", "compiled")},
@@ -218,8 +242,16 @@ def _trace_steadily(
         before, model_before = source.again(), spec.model() if spec.model else None
         traced = trace(spec.name, spec.function, spec.arguments, _Watched(before))
         after, model = source.again(), spec.model() if spec.model else None
-        changed = [read.name for read in traced.reads if before.digest(read) != after.digest(read)]
-        if model_before is not None and model is not None and model_before.digest != model.digest:
+        changed = [
+            read.name
+            for read in traced.reads
+            if before.digest(read) != after.digest(read)
+        ]
+        if (
+            model_before is not None
+            and model is not None
+            and model_before.digest != model.digest
+        ):
             changed.append("the model")
         if not changed:
             return traced, after, model, ()
@@ -263,7 +295,11 @@ def _interface(
 
 
 def _unsound(
-    traced: Trace, source: Source, model: Fingerprint | None, moved: tuple[str, ...], lowered: Lowered
+    traced: Trace,
+    source: Source,
+    model: Fingerprint | None,
+    moved: tuple[str, ...],
+    lowered: Lowered,
 ) -> tuple[str, ...]:
     """Why content cannot vouch for a trace; empty if it can."""
     reached: set[str] = set(model.codes) if model else set()
@@ -271,7 +307,12 @@ def _unsound(
         content = source.content(read)
         if isinstance(content, Fingerprint):
             reached |= content.codes
-    reasons = [*source.unsound(traced.reads), *(model.unsound if model else ()), *moved]
+    suspects = [*source.unsound(traced.reads), *(model.unsound if model else ())]
+    # A read of the clock in code that did not run cannot have reached the program.
+    reasons = [
+        reason for reason in suspects if not reason.code or reason.code in traced.ran
+    ]
+    reasons += moved
     reasons += [
         f"{name or 'a function'} ran but no name leads to it"
         for digest, name in traced.ran.items()
@@ -291,7 +332,15 @@ def _has_user_nodes(out: Any) -> bool:
     def visit(node: Any) -> bool:
         nonlocal found
         module = type(node).__module__.partition(".")[0]
-        library = module in {"builtins", "collections", "jax", "jaxlib", "numpy", "flax", "nitro_repl"}
+        library = module in {
+            "builtins",
+            "collections",
+            "jax",
+            "jaxlib",
+            "numpy",
+            "flax",
+            "nitro_repl",
+        }
         found = found or not library
         return False
 
@@ -301,5 +350,3 @@ def _has_user_nodes(out: Any) -> bool:
 
 def _digest(content: Any) -> Hashable:
     return content.digest if isinstance(content, Fingerprint) else content
-
-

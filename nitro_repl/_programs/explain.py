@@ -34,7 +34,10 @@ _KNOWN: tuple[tuple[type[Exception] | tuple[type[Exception], ...], str, str], ..
         "use jnp.where or jax.lax.cond; or mark the field GraphConst if it steers Python code",
     ),
     (
-        (jax.errors.TracerArrayConversionError, jax.errors.TracerIntegerConversionError),
+        (
+            jax.errors.TracerArrayConversionError,
+            jax.errors.TracerIntegerConversionError,
+        ),
         "an array of compiled code was given to numpy or used as an index or size",
         "use jax.numpy; or mark the field GraphConst if it is a size",
     ),

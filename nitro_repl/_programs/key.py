@@ -16,7 +16,7 @@ import jaxlib
 import optax
 from flax import nnx
 
-from .._code.fingerprint import Fingerprint, Opaque, fingerprint, register
+from .._code.fingerprint import Fingerprint, Opaque, Reason, fingerprint, register
 from .._experiment.base import Experiment
 from .._experiment.hooks import Hooks
 from .._experiment.view import Read
@@ -28,12 +28,18 @@ Aval = tuple[tuple[int, ...], str, bool]
 
 def aval(value: Any) -> Aval:
     """Shape, dtype and weak type of an array or aval."""
-    return (tuple(value.shape), str(value.dtype), bool(getattr(value, "weak_type", False)))
+    return (
+        tuple(value.shape),
+        str(value.dtype),
+        bool(getattr(value, "weak_type", False)),
+    )
 
 
 def struct(value: Any) -> jax.ShapeDtypeStruct:
     """The aval of an array, as an argument to trace with."""
-    return jax.ShapeDtypeStruct(value.shape, value.dtype, weak_type=bool(getattr(value, "weak_type", False)))
+    return jax.ShapeDtypeStruct(
+        value.shape, value.dtype, weak_type=bool(getattr(value, "weak_type", False))
+    )
 
 
 def signature(tree: Any) -> Hashable:
@@ -50,7 +56,12 @@ def trace_settings() -> Hashable:
 
 
 def _constant_settings() -> tuple[str, ...]:
-    versions = (jax.__version__, jaxlib.__version__, flax.__version__, optax.__version__)
+    versions = (
+        jax.__version__,
+        jaxlib.__version__,
+        flax.__version__,
+        optax.__version__,
+    )
     return (*versions, os.environ.get("XLA_FLAGS", ""), jax.default_backend())
 
 
@@ -65,7 +76,9 @@ class Source:
         device: Avals of the Device fields, by name (see `device.signature`).
     """
 
-    def __init__(self, experiment: Experiment, hooks: Hooks, device: Mapping[str, Hashable]):
+    def __init__(
+        self, experiment: Experiment, hooks: Hooks, device: Mapping[str, Hashable]
+    ):
         self.experiment = experiment
         self.hooks = hooks
         self._device = device
@@ -86,7 +99,7 @@ class Source:
         content = self.content(read)
         return content.digest if isinstance(content, Fingerprint) else content
 
-    def unsound(self, reads: Iterable[Read]) -> tuple[str, ...]:
+    def unsound(self, reads: Iterable[Read]) -> tuple[Reason, ...]:
         """Why content alone cannot vouch for these reads."""
         contents = (self.content(read) for read in reads)
         return tuple(
@@ -122,17 +135,46 @@ def _reduce_array(value: jax.Array) -> object:
     if not value.is_fully_addressable or value.is_deleted():
         return Opaque("a jax array whose content cannot be read")
     if jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key):
-        return ("prng key", str(value.dtype), jax.device_get(jax.random.key_data(value)))
+        return (
+            "prng key",
+            str(value.dtype),
+            jax.device_get(jax.random.key_data(value)),
+        )
     return ("jax", bool(value.weak_type), jax.device_get(value))
 
 
 def _reduce_jitted(value: Any) -> object:
-    state = value.__getstate__()
-    return ("jit", value.__wrapped__, tuple(state["static_argnums"]), tuple(state["static_argnames"]))
+    """The wrapped function and the options of `jax.jit` that a trace depends on."""
+    options = value.__getstate__()
+    statics = (tuple(options["static_argnums"]), tuple(options["static_argnames"]))
+    return ("jit", value.__wrapped__, statics, _jit_options(options["cache_miss"]))
+
+
+_JIT_OPTIONS = (
+    "in_shardings_leaves",
+    "out_shardings_leaves",
+    "donate_argnums",
+    "donate_argnames",
+    "keep_unused",
+    "inline",
+    "compiler_options_kvs",
+)
+
+
+def _jit_options(dispatch: Any) -> object:
+    """Donation, inlining and the like, which jit keeps in the closure of its dispatch."""
+    dispatch = getattr(dispatch, "__wrapped__", dispatch)
+    for cell in getattr(dispatch, "__closure__", None) or ():
+        if type(cell.cell_contents).__name__ == "PjitInfo":
+            info = cell.cell_contents
+            return tuple(str(getattr(info, name, None)) for name in _JIT_OPTIONS)
+    return Opaque("the options of a jax.jit cannot be read")
 
 
 def _is_jitted(value: object) -> bool:
-    return type(value).__name__ == "PjitFunction" and type(value).__module__.startswith("jaxlib")
+    return type(value).__name__ == "PjitFunction" and type(value).__module__.startswith(
+        "jaxlib"
+    )
 
 
 class _GraphDefs:
@@ -174,7 +216,11 @@ def _open_graphdef(graphdef: Any) -> object:
         for name in ("type", "index", "outer_index", "num_attributes"):
             put(getattr(node, name, None))
         metadata = getattr(node, "metadata", None)
-        put(tuple(sorted(metadata.items())) if isinstance(metadata, Mapping) else metadata)
+        put(
+            tuple(sorted(metadata.items()))
+            if isinstance(metadata, Mapping)
+            else metadata
+        )
     for name, attribute in graphdef.attributes:
         put(name)
         plain.append(type(attribute).__name__)

@@ -53,7 +53,10 @@ def lower(
     run.__name__ = run.__qualname__ = f"nitro_{name}"
     started = time.perf_counter()
     donated = tuple(i for i, slot in enumerate(slots) if slot[0] in donate)
-    avals = [jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype, weak_type=_weak(v)) for v in closed.jaxpr.invars]
+    avals = [
+        jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype, weak_type=_weak(v))
+        for v in closed.jaxpr.invars
+    ]
     with epoch():
         lowered = jax.jit(run, keep_unused=True, donate_argnums=donated).lower(*avals)
     text = _stripped_text(lowered)
@@ -62,11 +65,16 @@ def lower(
     for constant in _hoisted(lowered):
         digest.update(np.asarray(constant).tobytes())
     return Lowered(
-        digest.hexdigest(), not _has_callbacks(lowered, text), lowered.compile, time.perf_counter() - started
+        digest.hexdigest(),
+        not _has_callbacks(lowered, text),
+        lowered.compile,
+        time.perf_counter() - started,
     )
 
 
-def _beside_the_text(closed: core.ClosedJaxpr, slots: tuple[Slot, ...], donated: tuple[int, ...]) -> tuple[Any, ...]:
+def _beside_the_text(
+    closed: core.ClosedJaxpr, slots: tuple[Slot, ...], donated: tuple[int, ...]
+) -> tuple[Any, ...]:
     jaxpr = closed.jaxpr
     ins = [aval(var.aval) for var in jaxpr.invars]
     outs = [aval(var.aval) for var in jaxpr.outvars]
@@ -108,7 +116,10 @@ def _is_private(op: Any) -> bool:
 
 def _has_callbacks(lowered: Any, text: bytes) -> bool:
     """Whether Python is called at run time: such programs differ beyond their text."""
-    return bool(lowered._lowering.compile_args.get("host_callbacks")) or b"callback" in text
+    return (
+        bool(lowered._lowering.compile_args.get("host_callbacks"))
+        or b"callback" in text
+    )
 
 
 def _hoisted(lowered: Any) -> tuple[Any, ...]:

@@ -42,7 +42,9 @@ class Structure:
     param_avals: tuple[jax.ShapeDtypeStruct, ...]
     state_avals: tuple[jax.ShapeDtypeStruct, ...]
 
-    def merge(self, params: Sequence[Any], state: Sequence[Any], *, training: bool) -> nnx.Module:
+    def merge(
+        self, params: Sequence[Any], state: Sequence[Any], *, training: bool
+    ) -> nnx.Module:
         """A module over these leaves; nothing is shared with another module."""
         graphdef = self.train if training else self.eval
         return nnx.merge(
@@ -91,9 +93,16 @@ def take_apart(model: Any) -> tuple[Structure, Leaves, Leaves]:
     paths, tree = jax.tree_util.tree_flatten_with_path(nested)
     _check_order(param_leaves, [leaf for _, leaf in paths])
     structure = Structure(
-        graph_train, graph_eval, param_tree, state_tree,
-        tuple(".".join(str(getattr(key, "key", key)) for key in path) for path, _ in paths),
-        tree, tuple(map(_struct, param_leaves)), tuple(map(_struct, state_leaves)),
+        graph_train,
+        graph_eval,
+        param_tree,
+        state_tree,
+        tuple(
+            ".".join(str(getattr(key, "key", key)) for key in path) for path, _ in paths
+        ),
+        tree,
+        tuple(map(_struct, param_leaves)),
+        tuple(map(_struct, state_leaves)),
     )
     return structure, tuple(param_leaves), tuple(state_leaves)
 
@@ -107,7 +116,9 @@ def state_of(model: nnx.Module) -> Leaves:
 
 def copies(leaves: Sequence[Any]) -> Leaves:
     """Host copies; typed keys as they are. Never views: a view would block donation."""
-    return tuple(leaf if _is_key(leaf) else np.array(leaf, copy=True) for leaf in leaves)
+    return tuple(
+        leaf if _is_key(leaf) else np.array(leaf, copy=True) for leaf in leaves
+    )
 
 
 def _is_key(leaf: Any) -> bool:

@@ -31,7 +31,12 @@ def initial(blueprint_parts: Any, params: Any, fields: Any, hyper: Any) -> Any:
     """
     experiment, hooks = blueprint_parts
     traced_view = view(
-        experiment, hooks, device=fields, training=True, program="optimizer", reads=Reads()
+        experiment,
+        hooks,
+        device=fields,
+        training=True,
+        program="optimizer",
+        reads=Reads(),
     )
     made = transformation(traced_view.optimizer, Hyperparameters(hyper))
     return jax.tree.map(_own, made.init(params))
@@ -50,7 +55,11 @@ def carry_over(old: Any, new: Any) -> tuple[Any, list[str], list[str]]:
     filled: list[Any] = []
     for path, leaf in _slots(new):
         before = have.get(path)
-        fits = before is not None and before.shape == leaf.shape and before.dtype == leaf.dtype
+        fits = (
+            before is not None
+            and before.shape == leaf.shape
+            and before.dtype == leaf.dtype
+        )
         (kept if fits else fresh).append(path)
         filled.append(before if fits else leaf)
     return jax.tree.unflatten(jax.tree.structure(new), filled), kept, fresh
@@ -58,7 +67,9 @@ def carry_over(old: Any, new: Any) -> tuple[Any, list[str], list[str]]:
 
 def _own(leaf: Any) -> Any:
     array = jnp.asarray(leaf)
-    if getattr(array, "weak_type", False):  # it would come back strong: another executable
+    if getattr(
+        array, "weak_type", False
+    ):  # it would come back strong: another executable
         array = jax.lax.convert_element_type(array, array.dtype)
     return jax.device_put(array, may_alias=False)
 
@@ -76,7 +87,9 @@ def _walk(node: Any, path: str) -> Iterator[tuple[str, Any]]:
         return
     if isinstance(node, tuple) and hasattr(node, "_fields"):
         for name in node._fields:
-            yield from _walk(getattr(node, name), f"{path}.{type(node).__name__}.{name}".lstrip("."))
+            yield from _walk(
+                getattr(node, name), f"{path}.{type(node).__name__}.{name}".lstrip(".")
+            )
     elif isinstance(node, tuple | list):
         for item in node:  # a position in a chain is not part of the path
             yield from _walk(item, path)

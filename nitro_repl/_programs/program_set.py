@@ -29,7 +29,9 @@ class ProgramSet:
         asker: Makes the record of who asks, at the time of asking.
     """
 
-    def __init__(self, blueprint: Blueprint, cache: ProgramCache, asker: Callable[[], Asker]):
+    def __init__(
+        self, blueprint: Blueprint, cache: ProgramCache, asker: Callable[[], Asker]
+    ):
         self.blueprint = blueprint
         self._cache = cache
         self._asker = asker
@@ -72,19 +74,27 @@ class ProgramSet:
         Raises:
             DataError: One that a hook needs is missing.
         """
-        return self._wanted(("forward", "loss", "train_metrics"), tuple(available), "train")
+        return self._wanted(
+            ("forward", "loss", "train_metrics"), tuple(available), "train"
+        )
 
-    def eval_names(self, hook: str, available: Iterable[str], split: str) -> tuple[str, ...]:
+    def eval_names(
+        self, hook: str, available: Iterable[str], split: str
+    ) -> tuple[str, ...]:
         """The batch fields that one hook takes in evaluation, sorted."""
         return self._wanted((hook,), tuple(available), split)
 
-    def _wanted(self, hooks: tuple[str, ...], available: tuple[str, ...], split: str) -> tuple[str, ...]:
+    def _wanted(
+        self, hooks: tuple[str, ...], available: tuple[str, ...], split: str
+    ) -> tuple[str, ...]:
         key = (hooks, available, split)
         if key not in self._names:
             routes = [self.blueprint.route(hook) for hook in hooks]
             for route in routes:
                 route.check(available, split)
-            self._names[key] = tuple(sorted({name for route in routes for name in route.names(available)}))
+            self._names[key] = tuple(
+                sorted({name for route in routes for name in route.names(available)})
+            )
         return self._names[key]
 
     def prepare(self, like: ProgramSet) -> None:
@@ -110,7 +120,11 @@ class ProgramSet:
         for program in self.programs:
             model = None
             if program.model is not None:
-                model = blueprint.train_content() if program.form == "train" else blueprint.eval_content()
+                model = (
+                    blueprint.train_content()
+                    if program.form == "train"
+                    else blueprint.eval_content()
+                )
             if not self._cache.is_current(program, model, source):
                 stale[program.name] = None
                 if program.name == "forward":
@@ -155,14 +169,21 @@ class ProgramSet:
 
     @staticmethod
     def _source(blueprint: Blueprint) -> Source:
-        fields = {name: device_signature(value) for name, value in blueprint.fields.items()}
+        fields = {
+            name: device_signature(value) for name, value in blueprint.fields.items()
+        }
         return Source(blueprint.experiment, blueprint.hooks, fields)
 
 
 def batch_signature(batch: Avals) -> Hashable:
     """Names, shapes and dtypes of a batch."""
-    return tuple((name, array.shape, str(array.dtype)) for name, array in sorted(batch.items()))
+    return tuple(
+        (name, array.shape, str(array.dtype)) for name, array in sorted(batch.items())
+    )
 
 
 def _structs(batch: Avals) -> Batch:
-    return {name: jax.ShapeDtypeStruct(a.shape, a.dtype) for name, a in sorted(batch.items())}
+    return {
+        name: jax.ShapeDtypeStruct(a.shape, a.dtype)
+        for name, a in sorted(batch.items())
+    }

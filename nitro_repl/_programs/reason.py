@@ -25,7 +25,9 @@ def reason(outcome: str, before: Program | None, after: Program) -> str:
     if not causes and after.unsound:
         causes = [f"always traced: {text}" for text in after.unsound]
     if not causes:
-        causes = ["nothing it reaches has changed; JAX settings or the outputs it follows have"]
+        causes = [
+            "nothing it reaches has changed; JAX settings or the outputs it follows have"
+        ]
     more = len(causes) - _SHOWN
     return "; ".join(causes[:_SHOWN]) + (f"; and {more} more" if more > 0 else "")
 

@@ -85,7 +85,9 @@ class TrainStep:
         self._optimizer = wires.call(optimizer)
         self._sizes = tuple(len(jax.tree.leaves(part)) for part in optimizer.out[:3])
 
-    def __call__(self, carry: Carry, batch: Arrays, key: Any, inputs: Arrays) -> tuple[Carry, Report]:
+    def __call__(
+        self, carry: Carry, batch: Arrays, key: Any, inputs: Arrays
+    ) -> tuple[Carry, Report]:
         """Do one step.
 
         Args:
@@ -94,7 +96,16 @@ class TrainStep:
             key: The run's random key.
             inputs: Leaves of the Device fields, then the hyperparameters.
         """
-        env = (*batch, carry.bad, key, carry.step, *inputs, *carry.opt, *carry.params, *carry.state)
+        env = (
+            *batch,
+            carry.bad,
+            key,
+            carry.step,
+            *inputs,
+            *carry.opt,
+            *carry.params,
+            *carry.state,
+        )
         env += self._forward(env)
         env += self._loss(env)
         env += self._backward(env)
@@ -130,7 +141,9 @@ class _Wires:
         paths = jax.tree_util.tree_flatten_with_path(dict(groups))[0]
         self.positions: dict[Slot, int] = {}
         for position, (path, _) in enumerate(paths):
-            self.positions[tuple(getattr(key, "key", getattr(key, "idx", None)) for key in path)] = position
+            self.positions[
+                tuple(getattr(key, "key", getattr(key, "idx", None)) for key in path)
+            ] = position
         self.length = len(paths)
 
     def call(self, program: Program) -> Callable[[Arrays], Arrays]:
@@ -144,7 +157,10 @@ class _Wires:
         start = self.length
         given = [slot[1] for slot in program.outputs if slot[0] == "out"]
         self.length += max(given, default=-1) + 1
-        return [start + slot[1] if slot[0] == "out" else self.positions[slot] for slot in program.outputs]
+        return [
+            start + slot[1] if slot[0] == "out" else self.positions[slot]
+            for slot in program.outputs
+        ]
 
     def name(self, group: str, positions: Sequence[int]) -> None:
         """Give a group of arrays a name for the programs that follow."""

@@ -77,7 +77,10 @@ def trace(
     closed = traced.jaxpr
     avals = [_weak_struct(var.aval) for var in closed.jaxpr.outvars]
     out = jax.tree.unflatten(jax.tree.structure(traced.out_info), avals)
-    slots = tuple(_slot(path) for path, _ in jax.tree_util.tree_flatten_with_path(dict(arguments))[0])
+    slots = tuple(
+        _slot(path)
+        for path, _ in jax.tree_util.tree_flatten_with_path(dict(arguments))[0]
+    )
     ran = {digest: recorder.names.get(digest, "") for digest in recorder.codes}
     return Trace(closed, slots, out, tuple(reads), ran, time.perf_counter() - started)
 
@@ -87,7 +90,9 @@ def epoch() -> Any:
     return _epoch(next(_epochs))
 
 
-def select(closed: core.ClosedJaxpr, outputs: list[int]) -> tuple[core.ClosedJaxpr, list[int]]:
+def select(
+    closed: core.ClosedJaxpr, outputs: list[int]
+) -> tuple[core.ClosedJaxpr, list[int]]:
     """Keep some outputs of a jaxpr and only the inputs that are then used.
 
     Returns:
@@ -95,18 +100,32 @@ def select(closed: core.ClosedJaxpr, outputs: list[int]) -> tuple[core.ClosedJax
     """
     jaxpr = closed.jaxpr
     outvars = [jaxpr.outvars[i] for i in outputs]
-    used = {var for eqn in jaxpr.eqns for var in eqn.invars if not isinstance(var, core.Literal)}
+    used = {
+        var
+        for eqn in jaxpr.eqns
+        for var in eqn.invars
+        if not isinstance(var, core.Literal)
+    }
     used |= {var for var in outvars if not isinstance(var, core.Literal)}
     kept = [i for i, var in enumerate(jaxpr.invars) if var in used]
     smaller = core.Jaxpr(
-        jaxpr.constvars, [jaxpr.invars[i] for i in kept], outvars, jaxpr.eqns, jaxpr.effects
+        jaxpr.constvars,
+        [jaxpr.invars[i] for i in kept],
+        outvars,
+        jaxpr.eqns,
+        jaxpr.effects,
     )
     return core.ClosedJaxpr(smaller, closed.consts), kept
 
 
 def _weak_struct(aval: Any) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=getattr(aval, "weak_type", False))
+    return jax.ShapeDtypeStruct(
+        aval.shape, aval.dtype, weak_type=getattr(aval, "weak_type", False)
+    )
 
 
 def _slot(path: tuple[Any, ...]) -> Slot:
-    return tuple(getattr(key, "key", getattr(key, "idx", getattr(key, "name", None))) for key in path)
+    return tuple(
+        getattr(key, "key", getattr(key, "idx", getattr(key, "name", None)))
+        for key in path
+    )

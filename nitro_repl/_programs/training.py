@@ -105,30 +105,47 @@ class Blueprint:
 
             def value(chosen: Any) -> Any:
                 given = iter(chosen)
-                merged = [next(given) if yes else leaf for yes, leaf in zip(differentiable, groups["outputs"], strict=True)]
+                merged = [
+                    next(given) if yes else leaf
+                    for yes, leaf in zip(differentiable, groups["outputs"], strict=True)
+                ]
                 made = jax.tree.unflatten(tree, merged)
-                total, metrics = _split_loss(hooks.loss(made, **_arguments(wanted, groups)), wanted)
+                total, metrics = _split_loss(
+                    hooks.loss(made, **_arguments(wanted, groups)), wanted
+                )
                 if training:
                     reads.add("member", "train_metrics")
                     if self.hooks.defines("train_metrics"):
-                        made_metrics = hooks.train_metrics(made, **_arguments(extra, groups))
+                        made_metrics = hooks.train_metrics(
+                            made, **_arguments(extra, groups)
+                        )
                         metrics = {**metrics, **_checked_metrics(made_metrics, extra)}
                 return _scalar(total, wanted), (total, metrics)
 
-            chosen = tuple(leaf for yes, leaf in zip(differentiable, groups["outputs"], strict=True) if yes)
+            chosen = tuple(
+                leaf
+                for yes, leaf in zip(differentiable, groups["outputs"], strict=True)
+                if yes
+            )
             if not training:
                 return value(chosen)[1][0]
-            (number, (_, metrics)), cotangent = jax.value_and_grad(value, has_aux=True)(chosen)
+            (number, (_, metrics)), cotangent = jax.value_and_grad(value, has_aux=True)(
+                chosen
+            )
             return number, cotangent, metrics
 
-        needed = set(wanted.names(batch)) | (set(extra.names(batch)) if training else set())
+        needed = set(wanted.names(batch)) | (
+            set(extra.names(batch)) if training else set()
+        )
         arguments = {
             "outputs": tuple(map(struct, leaves)),
             "batch": {name: batch[name] for name in sorted(needed)},
             "fields": self.fields,
             "clock": _train_clock() if training else _eval_clock(),
         }
-        return Spec("loss", loss, arguments, "train" if training else "value", extra=tree)
+        return Spec(
+            "loss", loss, arguments, "train" if training else "value", extra=tree
+        )
 
     def backward(self, forward: Program) -> Spec:
         """Gradients, from the residuals of `forward` and the cotangent of `loss`."""
@@ -139,7 +156,9 @@ class Blueprint:
         def backward(groups: Any, reads: Reads) -> Any:
             given = iter(groups["cotangent"])
             full = [
-                next(given) if _is_differentiable(leaf) else np.zeros(leaf.shape, jax.dtypes.float0)
+                next(given)
+                if _is_differentiable(leaf)
+                else np.zeros(leaf.shape, jax.dtypes.float0)
                 for leaf in leaves
             ]
             pull = jax.tree.unflatten(tree, groups["residuals"])
@@ -147,7 +166,11 @@ class Blueprint:
 
         arguments = {
             "residuals": tuple(map(struct, residuals)),
-            "cotangent": tuple(jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in leaves if _is_differentiable(leaf)),
+            "cotangent": tuple(
+                jax.ShapeDtypeStruct(leaf.shape, leaf.dtype)
+                for leaf in leaves
+                if _is_differentiable(leaf)
+            ),
         }
         return Spec("backward", backward, arguments, "train", extra=forward)
 
@@ -162,9 +185,11 @@ class Blueprint:
             tree = structure.nested(params)
             grad_tree = structure.nested(grads)
             opt = jax.tree.unflatten(self.opt, groups["opt"])
-            updates, new_opt = made.update(grad_tree, opt, tree, value=groups["loss"], grad=grad_tree)
+            updates, new_opt = made.update(
+                grad_tree, opt, tree, value=groups["loss"], grad=grad_tree
+            )
             new_params = jax.tree.leaves(optax.apply_updates(tree, updates))
-            norm = optax.global_norm(grad_tree)
+            norm = optax.tree.norm(grad_tree)
             good = jnp.isfinite(groups["loss"]) & jnp.isfinite(norm) & ~clock["bad"]
             return (
                 _keep(good, new_params, params),
@@ -195,7 +220,9 @@ class Blueprint:
 
         def forward(groups: Any, reads: Reads) -> Any:
             hooks = self._view(groups, reads, "eval", training=False)
-            model = self.structure.merge(groups["params"], groups["state"], training=False)
+            model = self.structure.merge(
+                groups["params"], groups["state"], training=False
+            )
             return hooks.forward(model, **_arguments(wanted, groups))
 
         arguments = self._model_arguments(batch, wanted, _eval_clock())
@@ -209,7 +236,9 @@ class Blueprint:
             training=training, program=program, reads=reads,
         )  # fmt: skip
 
-    def _model_arguments(self, batch: Batch, wanted: Route, clock: Mapping[str, Any]) -> dict[str, Any]:
+    def _model_arguments(
+        self, batch: Batch, wanted: Route, clock: Mapping[str, Any]
+    ) -> dict[str, Any]:
         return {
             "params": self.structure.param_avals,
             "state": self.structure.state_avals,
@@ -221,7 +250,8 @@ class Blueprint:
     def _checked_state(self, leaves: tuple[Any, ...]) -> tuple[Any, ...]:
         expected = self.structure.state_avals
         same = len(leaves) == len(expected) and all(
-            a.shape == b.shape and a.dtype == b.dtype for a, b in zip(leaves, expected, strict=True)
+            a.shape == b.shape and a.dtype == b.dtype
+            for a, b in zip(leaves, expected, strict=True)
         )
         if not same:
             raise HookError(
@@ -249,11 +279,19 @@ def hook_id(hook: str) -> int:
 
 
 def _train_clock() -> dict[str, Any]:
-    return {"key": _key_aval(), "step": jax.ShapeDtypeStruct((), jnp.uint32), "bad": jax.ShapeDtypeStruct((), jnp.bool_)}
+    return {
+        "key": _key_aval(),
+        "step": jax.ShapeDtypeStruct((), jnp.uint32),
+        "bad": jax.ShapeDtypeStruct((), jnp.bool_),
+    }
 
 
 def _eval_clock() -> dict[str, Any]:
-    return {"key": _key_aval(), "split": jax.ShapeDtypeStruct((), jnp.uint32), "index": jax.ShapeDtypeStruct((), jnp.uint32)}
+    return {
+        "key": _key_aval(),
+        "split": jax.ShapeDtypeStruct((), jnp.uint32),
+        "index": jax.ShapeDtypeStruct((), jnp.uint32),
+    }
 
 
 def _key_aval() -> Any:
@@ -286,7 +324,9 @@ def _keep(good: Any, new: Any, old: Any) -> tuple[Any, ...]:
 def _select(good: Any, new: Any, old: Any) -> Any:
     if jax.dtypes.issubdtype(old.dtype, jax.dtypes.prng_key):
         return jnp.where(good, new, old)
-    return jax.lax.select(jnp.broadcast_to(good, old.shape), jnp.asarray(new).astype(old.dtype), old)
+    return jax.lax.select(
+        jnp.broadcast_to(good, old.shape), jnp.asarray(new).astype(old.dtype), old
+    )
 
 
 def _check_outputs(outputs: Any, wanted: Route) -> None:
@@ -315,9 +355,17 @@ def _split_loss(result: Any, wanted: Route) -> tuple[Any, dict[str, Any]]:
 def _scalar(total: Any, wanted: Route) -> Any:
     if isinstance(total, Mean):
         total = jnp.asarray(total.total) / jnp.asarray(total.count)
-    shape = jnp.shape(total) if hasattr(total, "shape") or isinstance(total, int | float) else None
+    shape = (
+        jnp.shape(total)
+        if hasattr(total, "shape") or isinstance(total, int | float)
+        else None
+    )
     if shape != ():
-        got = f"an array of shape {tuple(shape)}" if shape is not None else type(total).__name__
+        got = (
+            f"an array of shape {tuple(shape)}"
+            if shape is not None
+            else type(total).__name__
+        )
         raise HookError(
             f"`loss` returned {got}, not a scalar",
             where=f"loss, {wanted.place}",
@@ -340,4 +388,7 @@ def _checked_metrics(metrics: Any, wanted: Route) -> dict[str, Any]:
                 where=f"{wanted.hook}, {wanted.place}",
                 fix="reduce it to a scalar, or use nitro.Mean(total, count)",
             )
-    return {name: value if isinstance(value, MetricValue) else jnp.asarray(value) for name, value in metrics.items()}
+    return {
+        name: value if isinstance(value, MetricValue) else jnp.asarray(value)
+        for name, value in metrics.items()
+    }

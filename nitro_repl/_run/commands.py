@@ -96,7 +96,9 @@ class Mailbox:
             left = list(self._commands)
             self._commands.clear()
         for command in left:
-            command.refuse(RunError(reason, where=command.name, fix="start again with train()"))
+            command.refuse(
+                RunError(reason, where=command.name, fix="start again with train()")
+            )
 
     def __bool__(self) -> bool:
         return bool(self._commands)

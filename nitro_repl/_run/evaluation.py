@@ -78,7 +78,9 @@ class Evaluation:
         computed = totals.compute()
         loss = {f"{split}_loss": computed.pop("loss", float("nan"))}
         with hooks_explained("finalize_metrics"):
-            final = self.hooks.call(self.experiment, "finalize_metrics", {**loss, **computed}, split)
+            final = self.hooks.call(
+                self.experiment, "finalize_metrics", {**loss, **computed}, split
+            )
         if not isinstance(final, Mapping):
             raise HookError(
                 f"`finalize_metrics` returned {type(final).__name__}, not a dict",
@@ -102,13 +104,19 @@ class Evaluation:
         with hooks_explained(f"the loader of `{split}`"):
             return next(iterator, None)
 
-    def _batch(self, state: State, batch: Any, split: str, index: int) -> dict[str, Any]:
+    def _batch(
+        self, state: State, batch: Any, split: str, index: int
+    ) -> dict[str, Any]:
         arrays = private_copy(batch_arrays(batch, split))
         names, outputs, rows, padded = self._forward(state, arrays, split, index)
         wants_metrics = self.hooks.defines("metrics")
-        on_host = jax.device_get(outputs) if wants_metrics or rows != padded else outputs
+        on_host = (
+            jax.device_get(outputs) if wants_metrics or rows != padded else outputs
+        )
         real = slice_outputs(on_host, rows, padded, f"eval, split `{split}`")
-        values: dict[str, Any] = {"loss": self._loss(state, real, arrays, split, index, rows)}
+        values: dict[str, Any] = {
+            "loss": self._loss(state, real, arrays, split, index, rows)
+        }
         if wants_metrics:
             values |= self._metrics(real, arrays, split)
         return values
@@ -128,11 +136,24 @@ class Evaluation:
         placed = _place(chosen, state.device)
         step = self.programs.evaluation(placed)
         clock = self._clock(state, split, index)
-        leaves = step((*placed.values(), *clock, *state.fields, *state.params, *state.state))
-        return names, jax.tree.unflatten(jax.tree.structure(step.out), leaves), rows, padded
+        leaves = step(
+            (*placed.values(), *clock, *state.fields, *state.params, *state.state)
+        )
+        return (
+            names,
+            jax.tree.unflatten(jax.tree.structure(step.out), leaves),
+            rows,
+            padded,
+        )
 
     def _loss(
-        self, state: State, outputs: Any, arrays: Mapping[str, Any], split: str, index: int, rows: int
+        self,
+        state: State,
+        outputs: Any,
+        arrays: Mapping[str, Any],
+        split: str,
+        index: int,
+        rows: int,
     ) -> Mean:
         names = self.programs.eval_names("loss", arrays, split)
         placed = _place({name: arrays[name] for name in names}, state.device)
@@ -147,7 +168,9 @@ class Evaluation:
         samples = rows or batch_rows({**arrays}, split)
         return Mean(np.asarray(value, np.float64) * samples, samples)
 
-    def _metrics(self, outputs: Any, arrays: Mapping[str, Any], split: str) -> dict[str, Any]:
+    def _metrics(
+        self, outputs: Any, arrays: Mapping[str, Any], split: str
+    ) -> dict[str, Any]:
         names = self.programs.eval_names("metrics", arrays, split)
         given = {name: np.asarray(arrays[name]) for name in names}
         with hooks_explained(f"metrics, split `{split}`"):
@@ -160,4 +183,8 @@ class Evaluation:
 
 def _place(arrays: Mapping[str, Any], device: Any) -> dict[str, Any]:
     names = sorted(arrays)
-    return dict(zip(names, jax.device_put([arrays[name] for name in names], device), strict=True))
+    return dict(
+        zip(
+            names, jax.device_put([arrays[name] for name in names], device), strict=True
+        )
+    )

@@ -13,18 +13,21 @@ from ..errors import NitroError
 
 def describe(error: BaseException) -> str:
     """The error with the user's frames and source lines."""
-    origin = error.__cause__ if isinstance(error, NitroError) and error.__cause__ else error
+    origin = (
+        error.__cause__ if isinstance(error, NitroError) and error.__cause__ else error
+    )
     lines = [
         f"  {place_of(frame.filename, frame.lineno or 0)}, in {frame.name}\n    {_source(frame)}"
         for frame in traceback.extract_tb(origin.__traceback__)
-        if not is_ours(frame.filename) and not any(part in frame.filename for part in LIBRARY)
+        if not is_ours(frame.filename)
+        and not any(part in frame.filename for part in LIBRARY)
     ]
     return "\n".join([*lines, f"{type(error).__name__}: {error}"])
 
 
-def tell(text: str) -> None:
-    """Say something in the cell of this thread, on its error stream."""
-    stream = sys.stderr
+def tell(text: str, *, bad: bool = False) -> None:
+    """Say something in the cell of this thread, on its error stream if it is bad news."""
+    stream = sys.stderr if bad else sys.stdout
     if stream is not None:
         stream.write(text + "\n")
         stream.flush()

@@ -31,11 +31,24 @@ class Values:
         self.experiment = experiment
         self.device = jax.config.jax_default_device or jax.devices()[0]
         declared = type(experiment).__fields__.values()
-        self._declared = {f.name: f for f in declared if f.residency is Residency.DEVICE}
-        self._declared |= {name: Field(name, Residency.DEVICE, float) for name in hyper if name not in self._declared}
-        first = {name: getattr(experiment, name) for name in self._declared if name not in hyper}
+        self._declared = {
+            f.name: f for f in declared if f.residency is Residency.DEVICE
+        }
+        self._declared |= {
+            name: Field(name, Residency.DEVICE, float)
+            for name in hyper
+            if name not in self._declared
+        }
+        first = {
+            name: getattr(experiment, name)
+            for name in self._declared
+            if name not in hyper
+        }
         self.initial = {**first, **hyper}
-        self._values = {name: place(value, self._declared[name]) for name, value in self.initial.items()}
+        self._values = {
+            name: place(value, self._declared[name])
+            for name, value in self.initial.items()
+        }
         self._hyper = tuple(sorted(hyper))
         self._refresh()
 
@@ -67,7 +80,10 @@ class Values:
         Raises:
             FieldError: A name or value is refused; then nothing has changed.
         """
-        made = {name: place(value, self._field(name), self._values[name]) for name, value in changes.items()}
+        made = {
+            name: place(value, self._field(name), self._values[name])
+            for name, value in changes.items()
+        }
         before = {name: plain(self._values[name]) for name in made}
         self._values |= made
         self._refresh()
@@ -75,10 +91,17 @@ class Values:
 
     def adopt(self, experiment: Experiment, other: Values) -> None:
         """Take the fields of a newer class; values that live stay as they are."""
-        known = {name: value for name, value in self._values.items() if name in other._declared}
+        known = {
+            name: value
+            for name, value in self._values.items()
+            if name in other._declared
+        }
         self.experiment = experiment
         self._declared = other._declared
-        self.initial = {**other.initial, **{n: v for n, v in self.initial.items() if n in other._declared}}
+        self.initial = {
+            **other.initial,
+            **{n: v for n, v in self.initial.items() if n in other._declared},
+        }
         self._values = {**other._values, **known}
         self._refresh()
 
@@ -111,10 +134,16 @@ class Values:
         self.numbers = {name: float(self._values[name]) for name in self._hyper}
 
     def _own_fields(self) -> set[str]:
-        return {f.name for f in type(self.experiment).__fields__.values() if f.residency is Residency.DEVICE}
+        return {
+            f.name
+            for f in type(self.experiment).__fields__.values()
+            if f.residency is Residency.DEVICE
+        }
 
 
-def hyperparameters(experiment: Experiment, hooks: Hooks, settings: Mapping[str, Any]) -> dict[str, float]:
+def hyperparameters(
+    experiment: Experiment, hooks: Hooks, settings: Mapping[str, Any]
+) -> dict[str, float]:
     """First values of the hyperparameters: keyword, else field, else hook.
 
     Raises:

@@ -27,7 +27,9 @@ def leaves_of(weights: Any, structure: Structure, carry: Carry, device: Any) -> 
     if isinstance(weights, nnx.Module):
         given, params, state = take_apart(nnx.clone(weights))
         _same(dict(zip(given.names, params, strict=True)), structure)
-        if [(a.shape, a.dtype) for a in given.state_avals] == [(a.shape, a.dtype) for a in structure.state_avals]:
+        if [(a.shape, a.dtype) for a in given.state_avals] == [
+            (a.shape, a.dtype) for a in structure.state_avals
+        ]:
             carry = replace(carry, state=_place(state, device))
         return replace(carry, params=_place(params, device))
     if not isinstance(weights, Mapping):
@@ -46,7 +48,11 @@ def _same(flat: Mapping[str, Any], structure: Structure) -> None:
     expected = dict(zip(structure.names, structure.param_avals, strict=True))
     for name in sorted({*flat, *expected}):
         if name not in expected or name not in flat:
-            side = "the model has no such parameter" if name not in expected else "it is missing"
+            side = (
+                "the model has no such parameter"
+                if name not in expected
+                else "it is missing"
+            )
             raise ModelError(
                 f"the weights do not fit at `{name}`: {side}", where="load",
                 fix="give the parameters of the same model, as run.params has them",

@@ -21,7 +21,7 @@ from .._programs.explain import hooks_explained
 from .._programs.program_set import ProgramSet
 from .._programs.step import Carry, Report, TrainStep
 from ..errors import MetricError, NonFiniteError
-from .batches import batch_arrays, private_copy
+from .batches import batch_arrays, check_batch, private_copy
 from .commands import LATER, Command, Mailbox
 from .feed import Feed
 from .history import History
@@ -92,15 +92,21 @@ class Loop:
             fed = next(self.feed)
         batch = self.place(fed.batch)
         step = self.programs.train(batch)
-        self.carry, report = step(self.carry, tuple(batch.values()), self.key, self.values.leaves)
+        self.carry, report = step(
+            self.carry, tuple(batch.values()), self.key, self.values.leaves
+        )
         self.step += 1
         self.epoch = fed.epoch
-        self.pending.append(Pending(self.step, fed.epoch, report, step, self.values.numbers))
+        self.pending.append(
+            Pending(self.step, fed.epoch, report, step, self.values.numbers)
+        )
         self.read(_LATE)
         ended = fed.index + 1 == self.feed.steps_per_epoch
         if ended:
             self.epoch += 1
-        due = self.evaluate_every is not None and self.evaluate_every.due(self.step, self.epoch, ended)
+        due = self.evaluate_every is not None and self.evaluate_every.due(
+            self.step, self.epoch, ended
+        )
         if due and self.evaluate is not None:
             self.read(0)
             self.evaluate(self)
@@ -140,10 +146,15 @@ class Loop:
 
     def place(self, batch: Any) -> dict[str, Any]:
         """The fields that programs name, copied and put on the device, by sorted name."""
-        arrays = batch_arrays(batch, "train")
-        wanted = self.programs.train_names(arrays)
-        own = private_copy({name: arrays[name] for name in wanted})
-        return dict(zip(own, jax.device_put(list(own.values()), self.values.device), strict=True))
+        check_batch(batch, "train")
+        own = private_copy(
+            batch_arrays(batch, "train", self.programs.train_names(batch))
+        )
+        return dict(
+            zip(
+                own, jax.device_put(list(own.values()), self.values.device), strict=True
+            )
+        )
 
     def read(self, most: int) -> None:
         """Bring the numbers of all but the last `most` steps to the host."""
@@ -180,7 +191,9 @@ class Loop:
         """Take back the steps that changed nothing and say which one was first."""
         self.pending.clear()
         self.step = taken.step - 1
-        self.carry = replace(self.carry, bad=jax.device_put(jnp.zeros((), bool), self.values.device))
+        self.carry = replace(
+            self.carry, bad=jax.device_put(jnp.zeros((), bool), self.values.device)
+        )
         name = "the loss" if not np.isfinite(row["loss"]) else "a gradient"
         value = row["loss"] if name == "the loss" else row["grad_norm"]
         raise NonFiniteError(
@@ -203,7 +216,9 @@ def _row(taken: Pending) -> dict[str, float]:
     report = taken.report
     row = {"step": taken.step, "epoch": taken.epoch, "loss": float(report.loss)}
     if report.metrics:
-        values = jax.tree.unflatten(jax.tree.structure(taken.program.metrics), report.metrics)
+        values = jax.tree.unflatten(
+            jax.tree.structure(taken.program.metrics), report.metrics
+        )
         row |= _numbers(values)
     row["grad_norm"] = float(report.grad_norm)
     row.update(taken.values)
@@ -213,7 +228,11 @@ def _row(taken: Pending) -> dict[str, float]:
 def _numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
     numbers: dict[str, float] = {}
     for name, value in flat(metrics).items():
-        made = value.host().compute() if isinstance(value, MetricValue) else np.asarray(value)
+        made = (
+            value.host().compute()
+            if isinstance(value, MetricValue)
+            else np.asarray(value)
+        )
         if np.ndim(made):
             raise MetricError(
                 f"the train metric `{name}` has shape {np.shape(made)}, not ()",

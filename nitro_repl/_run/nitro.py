@@ -33,7 +33,15 @@ from .loop import Loop
 from .run import Run
 from .rundir import RunDir
 from .settings import DEFAULT_LOGGER, every, resolve
-from .setup import Built, blueprint, build, check, hooks_explained, optimizer_state, place
+from .setup import (
+    Built,
+    blueprint,
+    build,
+    check,
+    hooks_explained,
+    optimizer_state,
+    place,
+)
 from .ticker import terminal_line
 
 
@@ -77,7 +85,9 @@ class Nitro:
         self.built = build(experiment, self.hooks, self._settings["seed"])
         hyper = hyperparameters(experiment, self.hooks, self._settings)
         self._values = Values(experiment, hyper)
-        self._plan = blueprint(experiment, self.hooks, self.built.structure, self._values)
+        self._plan = blueprint(
+            experiment, self.hooks, self.built.structure, self._values
+        )
         self._programs = ProgramSet(self._plan, self.cache, self._asker)
         self._first = self._check_batches()
         self._evaluation = self._new_evaluation(self._programs)
@@ -117,14 +127,20 @@ class Nitro:
             )  # fmt: skip
         if "train" not in self.data:
             raise DataError(
-                "there is no split `train`", where="build_data", fix='return {"train": loader, ...}'
+                "there is no split `train`",
+                where="build_data",
+                fix='return {"train": loader, ...}',
             )
         run = self._run
         if run is None or (fresh and not run.live):
             self._check_endless(background)
             run = self._run = Run(self)
         elif fresh:
-            raise RunError(f"run {run.id} is live", where="train(fresh=True)", fix="run.stop() first")
+            raise RunError(
+                f"run {run.id} is live",
+                where="train(fresh=True)",
+                fix="run.stop() first",
+            )
         elif run.phase == "done":
             run.extend(self.budget())
         self._say_if_stale()
@@ -149,7 +165,9 @@ class Nitro:
         """
         if split not in self.data:
             raise DataError(
-                f"there is no split `{split}`", where="build_data", fix=suggest(split, self.data)
+                f"there is no split `{split}`",
+                where="build_data",
+                fix=suggest(split, self.data),
             )
         self._say_if_stale()
         state, evaluation = self._moment()
@@ -173,7 +191,9 @@ class Nitro:
 
     def __repr__(self) -> str:
         name = type(self.experiment).__name__
-        splits = ", ".join(f"{split} {len(loader)} batches" for split, loader in self.data.items())
+        splits = ", ".join(
+            f"{split} {len(loader)} batches" for split, loader in self.data.items()
+        )
         return f"<Nitro {name}: {splits}; {self._run.progress() if self._run else 'not trained yet'}>"
 
     # ---- for runs
@@ -185,7 +205,9 @@ class Nitro:
     def new_loop(self, run: Run) -> Loop:
         """What a run steps with, from the initial state."""
         built = self.built
-        values = Values(self.experiment, {n: float(v) for n, v in self._values.numbers.items()})
+        values = Values(
+            self.experiment, {n: float(v) for n, v in self._values.numbers.items()}
+        )
         params = place(built.params, values.device)
         opt = optimizer_state(self._plan, params, values)
         carry = Carry(
@@ -225,15 +247,26 @@ class Nitro:
         if self._run is None:
             values = self._values
             key = _key(self._settings["seed"], values.device)
-            params, state = place(self.built.params, values.device), place(self.built.state, values.device)
-            return State(params, state, values.field_leaves, key, values.device), self._evaluation
+            params, state = (
+                place(self.built.params, values.device),
+                place(self.built.state, values.device),
+            )
+            return State(
+                params, state, values.field_leaves, key, values.device
+            ), self._evaluation
         state, programs = self._run.state()
         return state, self._new_evaluation(programs)
 
     def _new_evaluation(self, programs: ProgramSet) -> Evaluation:
-        rows = max((_rows(avals) for avals in (self._first,)), default=0) if self._first else 0
+        rows = (
+            max((_rows(avals) for avals in (self._first,)), default=0)
+            if self._first
+            else 0
+        )
         plan = programs.blueprint
-        return Evaluation(plan.experiment, plan.hooks, programs, self._settings["pad_eval"], rows)
+        return Evaluation(
+            plan.experiment, plan.hooks, programs, self._settings["pad_eval"], rows
+        )
 
     def _evaluate_live(self, loop: Loop) -> None:
         """Evaluate "val" between two steps, on the worker."""
@@ -250,12 +283,22 @@ class Nitro:
 
         evaluation.between = between
         carry = loop.carry
-        state = State(carry.params, carry.state, loop.values.field_leaves, loop.key, loop.values.device)
+        state = State(
+            carry.params,
+            carry.state,
+            loop.values.field_leaves,
+            loop.key,
+            loop.values.device,
+        )
         try:
             result = evaluation.evaluate(state, self.data["val"], "val")
         except _Stopped:
             return
-        row = {"step": loop.step, "epoch": loop.epoch, **{k: float(v) for k, v in result.items() if jnp.ndim(v) == 0}}
+        row = {
+            "step": loop.step,
+            "epoch": loop.epoch,
+            **{k: float(v) for k, v in result.items() if jnp.ndim(v) == 0},
+        }
         loop.history.append("val", row)
         self._log("val", row, loop.step, loop.epoch)
 
@@ -268,8 +311,12 @@ class Nitro:
             with hooks_explained(f"the loader of `{split}`"):
                 arrays = batch_arrays(first_batch(self.data[split], split), split)
             if split == "train":
-                first = {name: arrays[name] for name in self._programs.train_names(arrays)}
-                first = {n: jax.ShapeDtypeStruct(a.shape, a.dtype) for n, a in first.items()}
+                first = {
+                    name: arrays[name] for name in self._programs.train_names(arrays)
+                }
+                first = {
+                    n: jax.ShapeDtypeStruct(a.shape, a.dtype) for n, a in first.items()
+                }
             else:
                 for hook in ("forward", "loss", "metrics"):
                     self._programs.eval_names(hook, arrays, split)
@@ -302,7 +349,10 @@ class Nitro:
         )  # fmt: skip
 
     def _fields(self) -> dict[str, Any]:
-        return {name: getattr(self.experiment, name) for name in type(self.experiment).__fields__}
+        return {
+            name: getattr(self.experiment, name)
+            for name in type(self.experiment).__fields__
+        }
 
     def _shown_settings(self) -> dict[str, Any]:
         return {**self._settings, **self._values.numbers}

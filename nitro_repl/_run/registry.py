@@ -32,7 +32,11 @@ def current() -> Run:
     """
     with _lock:
         if not _current:
-            raise RunError("there is no run yet", where="current run", fix="%nitro train YourExperiment")
+            raise RunError(
+                "there is no run yet",
+                where="current run",
+                fix="%nitro train YourExperiment",
+            )
         return _current[0]
 
 
@@ -44,5 +48,7 @@ def find(run_id: str) -> Run:
     """
     with _lock:
         if run_id not in runs:
-            raise RunError(f"there is no run `{run_id}`", where="runs", fix=suggest(run_id, runs))
+            raise RunError(
+                f"there is no run `{run_id}`", where="runs", fix=suggest(run_id, runs)
+            )
         return runs[run_id]

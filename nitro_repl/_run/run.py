@@ -105,7 +105,11 @@ class Run:
             RunError: `n` is not a positive whole number, or the run is over.
         """
         if not isinstance(n, int) or isinstance(n, bool) or n < 1:
-            raise RunError(f"advance({n!r}): not a number of steps", where=f"run {self.id}", fix="advance(1)")
+            raise RunError(
+                f"advance({n!r}): not a number of steps",
+                where=f"run {self.id}",
+                fix="advance(1)",
+            )
 
         def apply(loop: Loop, command: Command) -> Any:
             loop.end_advance()
@@ -142,7 +146,9 @@ class Run:
         try:
             ended = self._ended.wait(timeout)
         except KeyboardInterrupt:
-            tell(f"stopped waiting; run {self.id} goes on ({self.progress()}). run.stop() ends it.")
+            tell(
+                f"stopped waiting; run {self.id} goes on ({self.progress()}). run.stop() ends it."
+            )
             return False
         if ended and self.exception is not None:
             raise self.exception
@@ -164,7 +170,11 @@ class Run:
         """
         wanted = {**(changes or {}), **values}
         if not wanted:
-            raise RunError("set() needs at least one value", where=f"run {self.id}", fix="run.set(name=value)")
+            raise RunError(
+                "set() needs at least one value",
+                where=f"run {self.id}",
+                fix="run.set(name=value)",
+            )
 
         def apply(loop: Loop, command: Command) -> None:
             before, after = loop.values.set(wanted)
@@ -187,7 +197,13 @@ class Run:
 
         self._ask("unset", apply)
 
-    def swap(self, *programs: str, wait: bool = True, undo: bool = False, **hooks: Callable[..., Any]) -> None:
+    def swap(
+        self,
+        *programs: str,
+        wait: bool = True,
+        undo: bool = False,
+        **hooks: Callable[..., Any],
+    ) -> None:
         """Take edited code: compile it while the old programs step, then switch at a boundary.
 
         Args:
@@ -274,16 +290,38 @@ class Run:
         rate = loop.rate
         left = (total - loop.step) / rate if total is not None and rate else None
         loss = loop.last_loss
-        return Progress(loop.step, total, loop.epoch, epochs, loss, rate, left, self.phase, self.note)
+        return Progress(
+            loop.step,
+            total,
+            loop.epoch,
+            epochs,
+            loss,
+            rate,
+            left,
+            self.phase,
+            self.note,
+        )
 
     def status(self) -> Status:
         """The run at this moment: progress, values, programs, metrics, error."""
         values = self._loop.values
         initial, now = values.initial, values.plain()
-        rows = [ValueRow(name, now[name], initial.get(name), _differs(now[name], initial.get(name))) for name in now]
+        rows = [
+            ValueRow(
+                name,
+                now[name],
+                initial.get(name),
+                _differs(now[name], initial.get(name)),
+            )
+            for name in now
+        ]
         stale = self.stale
         names = dict.fromkeys(program.name for program in self._loop.programs.programs)
-        outcomes = {event.program: event.outcome for event in self.handle.cache.events() if event.run == self.id}
+        outcomes = {
+            event.program: event.outcome
+            for event in self.handle.cache.events()
+            if event.run == self.id
+        }
         return Status(
             run=self.id, experiment=type(self.handle.experiment).__name__, progress=self.progress(),
             values=rows, programs=[ProgramState(n, outcomes.get(n, ""), n in stale) for n in names],
@@ -300,7 +338,9 @@ class Run:
         params, state, fields = self._look(
             lambda loop: (loop.carry.params, loop.carry.state, loop.values.field_leaves)
         )
-        return State(params, state, fields, self._loop.key, self._loop.values.device), self._loop.programs
+        return State(
+            params, state, fields, self._loop.key, self._loop.values.device
+        ), self._loop.programs
 
     # ---- the worker
 
@@ -319,7 +359,10 @@ class Run:
             self._ended.clear()
             self._mailbox.open()
             self._thread = threading.Thread(
-                target=Surroundings().run, args=(self._work,), name=f"nitro-run-{self.id}", daemon=True
+                target=Surroundings().run,
+                args=(self._work,),
+                name=f"nitro-run-{self.id}",
+                daemon=True,
             )
             _live.add(self)
             self._thread.start()
@@ -337,13 +380,24 @@ class Run:
     def halt(self) -> None:
         """Stop without waiting for an answer, then wait a little for the worker."""
         self._loop.stopping = True
-        self._mailbox.put(Command("stop", lambda loop, command: setattr(loop, "stopping", True), urgent=True))
+        self._mailbox.put(
+            Command(
+                "stop",
+                lambda loop, command: setattr(loop, "stopping", True),
+                urgent=True,
+            )
+        )
         if self._thread is not None:
             self._thread.join(_JOIN_S)
 
     def asker(self) -> Asker:
         """Who looks a program up, for the events."""
-        return Asker(type(self.handle.experiment).__name__, self.id, self._loop.step, self._set_phase)
+        return Asker(
+            type(self.handle.experiment).__name__,
+            self.id,
+            self._loop.step,
+            self._set_phase,
+        )
 
     def _work(self) -> None:
         loop = self._loop
@@ -364,23 +418,31 @@ class Run:
             self._loop.advance.refuse(error)
         self._loop.advance = self._loop.until = None
         if not self._foreground:
-            tell(f"run {self.id} stopped at step {self._loop.step}; its state is kept.\n{describe(error)}")
+            tell(
+                f"run {self.id} stopped at step {self._loop.step}; its state is kept.\n{describe(error)}",
+                bad=True,
+            )
 
     def _close(self) -> None:
         self._loop.end_advance()
         with contextlib.suppress(Exception):
             self.handle.flush_logger()
         self.directory.finish(self.phase, step=self._loop.step)
-        self._mailbox.close(f"run {self.id} is over ({self.phase} at step {self._loop.step})")
+        self._mailbox.close(
+            f"run {self.id} is over ({self.phase} at step {self._loop.step})"
+        )
         _live.discard(self)
         self._ended.set()
 
     def _set_phase(self, phase: str) -> None:
-        self.phase = phase
+        if self.phase not in ENDED:  # an evaluation may compile after the end
+            self.phase = phase
 
     # ---- asking
 
-    def _ask(self, name: str, apply: Callable[[Loop, Command], Any], *, urgent: bool = False) -> Any:
+    def _ask(
+        self, name: str, apply: Callable[[Loop, Command], Any], *, urgent: bool = False
+    ) -> Any:
         """Have the worker do something at a boundary, and wait for the answer."""
         command = Command(name, apply, _by(), urgent)
         if not self._mailbox.put(command):
@@ -434,7 +496,9 @@ def _device_copies(value: Any) -> Any:
 
 
 def _copy(leaf: Any) -> Any:
-    return jax.device_put(leaf, may_alias=False)  # `.copy()` would compile, once per shape
+    return jax.device_put(
+        leaf, may_alias=False
+    )  # `.copy()` would compile, once per shape
 
 
 def _differs(now: Any, initial: Any) -> bool:
@@ -446,4 +510,8 @@ def _differs(now: Any, initial: Any) -> bool:
 
 def _by() -> str:
     """Who asks, as the journal says it."""
-    return "cell" if getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)() else "python"
+    return (
+        "cell"
+        if getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+        else "python"
+    )

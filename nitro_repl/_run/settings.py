@@ -16,10 +16,10 @@ from ..errors import SettingError, suggest
 
 SETTINGS: Mapping[str, Any] = {
     "seed": int,
-    "run_dir": str,
-    "max_epochs": int,
-    "max_steps": int,
-    "eval_every": str,
+    "run_dir": str | None,
+    "max_epochs": int | None,
+    "max_steps": int | None,
+    "eval_every": int | str | None,
     "log_every": int,
     "logger": object,
     "checkpointer": object,
@@ -61,7 +61,9 @@ class Every:
         return epoch_ended and epoch % self.number == 0
 
 
-def resolve(experiment: Experiment, hooks: Hooks, given: Mapping[str, Any]) -> dict[str, Any]:
+def resolve(
+    experiment: Experiment, hooks: Hooks, given: Mapping[str, Any]
+) -> dict[str, Any]:
     """The value of every setting.
 
     Args:
@@ -79,7 +81,10 @@ def resolve(experiment: Experiment, hooks: Hooks, given: Mapping[str, Any]) -> d
                 where=f"Nitro({type(experiment).__name__}(), {name}=...)",
                 fix=suggest(name, SETTINGS),
             )
-    values = {name: _own(experiment, hooks, name, default) for name, default in _DEFAULTS.items()}
+    values = {
+        name: _own(experiment, hooks, name, default)
+        for name, default in _DEFAULTS.items()
+    }
     values |= given
     _check(values)
     return values

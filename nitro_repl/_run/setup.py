@@ -72,7 +72,9 @@ def check(experiment: Experiment, hooks: Hooks) -> None:
                 )
 
 
-def build(experiment: Experiment, hooks: Hooks, seed: int, *, abstract: bool = False) -> Built:
+def build(
+    experiment: Experiment, hooks: Hooks, seed: int, *, abstract: bool = False
+) -> Built:
     """Call `build_model` and take the model apart.
 
     Args:
@@ -88,7 +90,13 @@ def build(experiment: Experiment, hooks: Hooks, seed: int, *, abstract: bool = F
 
     def make() -> Any:
         host = view(
-            experiment, hooks, device={}, training=False, program="build_model", reads=reads, host=True
+            experiment,
+            hooks,
+            device={},
+            training=False,
+            program="build_model",
+            reads=reads,
+            host=True,
         )
         return host.build_model(nnx.Rngs(seed))
 
@@ -110,20 +118,27 @@ def blueprint(
     fields, hyper = values.avals
 
     def init() -> Any:
-        params = structure.nested([jax.numpy.zeros(a.shape, a.dtype) for a in structure.param_avals])
+        params = structure.nested(
+            [jax.numpy.zeros(a.shape, a.dtype) for a in structure.param_avals]
+        )
         return initial((experiment, hooks), params, values.fields, values.hyper)
 
     with hooks_explained("optimizer"), epoch():
         opt = jax.eval_shape(init)
     leaves, tree = jax.tree.flatten(opt)
-    return Blueprint(experiment, hooks, structure, fields, hyper, tree, tuple(map(struct, leaves)))
+    return Blueprint(
+        experiment, hooks, structure, fields, hyper, tree, tuple(map(struct, leaves))
+    )
 
 
 def optimizer_state(plan: Blueprint, params: Leaves, values: Values) -> Any:
     """A fresh optimizer state for these parameters, as optax makes it."""
     with hooks_explained("optimizer"):
         return initial(
-            (plan.experiment, plan.hooks), plan.structure.nested(params), values.fields, values.hyper
+            (plan.experiment, plan.hooks),
+            plan.structure.nested(params),
+            values.fields,
+            values.hyper,
         )
 
 

@@ -74,7 +74,11 @@ class Swapper:
         self._before: list[_Kept] = []
         loop = run._loop
         self._plan = Plan(
-            run.handle.experiment, run.handle.hooks, run.handle.built, loop.programs.blueprint, loop.values
+            run.handle.experiment,
+            run.handle.hooks,
+            run.handle.built,
+            loop.programs.blueprint,
+            loop.values,
         )
 
     @property
@@ -91,7 +95,12 @@ class Swapper:
         return self._run._loop.programs.moved(newest.blueprint)
 
     def request(
-        self, programs: tuple[str, ...], hooks: Mapping[str, Callable[..., Any]], *, undo: bool, wait: bool
+        self,
+        programs: tuple[str, ...],
+        hooks: Mapping[str, Callable[..., Any]],
+        *,
+        undo: bool,
+        wait: bool,
     ) -> None:
         """Start a swap; with `wait`, return after the switch."""
         if not self._run.live:
@@ -101,7 +110,11 @@ class Swapper:
             )  # fmt: skip
         for name in programs:
             if name not in PROGRAM_HOOKS:
-                raise SwapError(f"there is no program `{name}`", where="swap", fix=suggest(name, PROGRAM_HOOKS))
+                raise SwapError(
+                    f"there is no program `{name}`",
+                    where="swap",
+                    fix=suggest(name, PROGRAM_HOOKS),
+                )
         with self._lock:
             self._newest += 1
             number = self._newest
@@ -131,13 +144,18 @@ class Swapper:
             done.set_result(None)
         except BaseException as error:
             if not wait:
-                tell(f"swap refused, the old programs go on.\n{describe(error)}")
+                tell(
+                    f"swap refused, the old programs go on.\n{describe(error)}",
+                    bad=True,
+                )
             done.set_exception(error)
         finally:
             self._run.note = ""
             sys.setswitchinterval(switch)
 
-    def _make(self, number: int, programs: tuple[str, ...], hooks: dict[str, Any]) -> str:
+    def _make(
+        self, number: int, programs: tuple[str, ...], hooks: dict[str, Any]
+    ) -> str:
         plan = self._newest_plan(programs, hooks)
         check(plan.experiment, plan.hooks)
         old = self._run._loop.programs
@@ -149,9 +167,15 @@ class Swapper:
         del self._before[:-_UNDO_KEPT]
         return self._said("swap", notes)
 
-    def _undo(self, number: int, programs: tuple[str, ...], hooks: dict[str, Any]) -> str:
+    def _undo(
+        self, number: int, programs: tuple[str, ...], hooks: dict[str, Any]
+    ) -> str:
         if not self._before:
-            raise SwapError("there is no swap to undo", where=f"run {self._run.id}", fix="swap first")
+            raise SwapError(
+                "there is no swap to undo",
+                where=f"run {self._run.id}",
+                fix="swap first",
+            )
         kept = self._before.pop()
         return self._said("undo", self._switch(number, kept.plan, kept.programs))
 
@@ -160,7 +184,11 @@ class Swapper:
 
         def apply(loop: Loop, command: Command) -> list[str]:
             if number != self._newest:
-                raise SwapError("a newer swap was asked for", where="swap", fix="nothing to do: the newest wins")
+                raise SwapError(
+                    "a newer swap was asked for",
+                    where="swap",
+                    fix="nothing to do: the newest wins",
+                )
             notes = list(plan.notes)
             notes += _take_optimizer(loop, plan)
             before, loop.programs = loop.programs, made
@@ -174,10 +202,16 @@ class Swapper:
 
         command = Command("swap", apply)
         if not self._run._mailbox.put(command):
-            raise RunError(f"run {self._run.id} ended before the switch", where="swap", fix="build a new Nitro")
+            raise RunError(
+                f"run {self._run.id} ended before the switch",
+                where="swap",
+                fix="build a new Nitro",
+            )
         return command.reply.result()
 
-    def _newest_plan(self, programs: tuple[str, ...], hooks: Mapping[str, Callable[..., Any]]) -> Plan:
+    def _newest_plan(
+        self, programs: tuple[str, ...], hooks: Mapping[str, Callable[..., Any]]
+    ) -> Plan:
         """The plan that the newest class of this name, and bound hooks, give."""
         now = self._plan
         cls = newest_class(type(now.experiment))
@@ -191,20 +225,34 @@ class Swapper:
             cls = type(now.experiment)
         experiment, notes = _carry_fields(now.experiment, cls)
         _check_data(now.hooks, table)
-        values = Values(experiment, hyperparameters(experiment, table, self._run.handle.settings))
+        values = Values(
+            experiment, hyperparameters(experiment, table, self._run.handle.settings)
+        )
         source = Source(experiment, table, {})
         built = now.built
         if not built.is_current(source):
             seed = self._run.handle.settings["seed"]
             built = _rebuilt(experiment, table, seed, built)
         live = self._run._loop.values
-        merged = Values(experiment, {name: float(value) for name, value in live.numbers.items()})
-        merged.set({n: v for n, v in live.plain().items() if n in values.plain() and _fits(n, values, live)})
+        merged = Values(
+            experiment, {name: float(value) for name, value in live.numbers.items()}
+        )
+        merged.set(
+            {
+                n: v
+                for n, v in live.plain().items()
+                if n in values.plain() and _fits(n, values, live)
+            }
+        )
         plan = blueprint(experiment, table, built.structure, merged)
         return Plan(experiment, table, built, plan, merged, tuple(notes))
 
     def _said(self, what: str, notes: list[str]) -> str:
-        lines = [f"{what}: switched at step {self._run.step}", *self._run.handle.cache.why(), *notes]
+        lines = [
+            f"{what}: switched at step {self._run.step}",
+            *self._run.handle.cache.why(),
+            *notes,
+        ]
         return "\n".join(lines)
 
     _previous: Plan
@@ -229,12 +277,18 @@ def newest_class(cls: type[Experiment]) -> type[Experiment]:
         found: Any = space.get(first)
         for part in rest:
             found = getattr(found, part, None)
-        if isinstance(found, type) and issubclass(found, Experiment) and found.__qualname__ == cls.__qualname__:
+        if (
+            isinstance(found, type)
+            and issubclass(found, Experiment)
+            and found.__qualname__ == cls.__qualname__
+        ):
             return found
     return cls
 
 
-def _carry_fields(old: Experiment, cls: type[Experiment]) -> tuple[Experiment, list[str]]:
+def _carry_fields(
+    old: Experiment, cls: type[Experiment]
+) -> tuple[Experiment, list[str]]:
     """The values of the live experiment in a newer class, and what is new there."""
     if cls is type(old):
         return old, []
@@ -251,7 +305,10 @@ def _carry_fields(old: Experiment, cls: type[Experiment]) -> tuple[Experiment, l
         for name in before.keys() & after.keys()
         if repr(before[name].default) != repr(after[name].default)
     ]
-    notes += [f"new field {name} = {after[name].default!r}" for name in after.keys() - before.keys()]
+    notes += [
+        f"new field {name} = {after[name].default!r}"
+        for name in after.keys() - before.keys()
+    ]
     kept = {name: getattr(old, name) for name in before.keys() & after.keys()}
     return cls(**kept), notes
 
@@ -260,7 +317,10 @@ def _check_data(old: Hooks, new: Hooks) -> None:
     """A live run keeps its data: its position is in it."""
     if "build_data" not in old or "build_data" not in new:
         return
-    was, now = fingerprint(old["build_data"]).parts, fingerprint(new["build_data"]).parts
+    was, now = (
+        fingerprint(old["build_data"]).parts,
+        fingerprint(new["build_data"]).parts,
+    )
     if was and now and was[0].digest != now[0].digest:
         raise SwapError(
             "`build_data` has changed, and a live run keeps the data it began with",
@@ -276,7 +336,8 @@ def _rebuilt(experiment: Experiment, hooks: Hooks, seed: int, old: Built) -> Bui
         after = dict(zip(new.structure.names, new.structure.param_avals, strict=True))
         differ = sorted(n for n in {*before, *after} if before.get(n) != after.get(n))
         raise SwapError(
-            "the model has other parameters now" + (f", first at `{differ[0]}`" if differ else " or state"),
+            "the model has other parameters now"
+            + (f", first at `{differ[0]}`" if differ else " or state"),
             where="build_model",
             fix=f"build a new Nitro({type(experiment).__name__}()), or keep names and shapes",
         )
@@ -298,7 +359,9 @@ def _take_optimizer(loop: Loop, plan: Plan) -> list[str]:
     filled, kept, began = carry_over(before, fresh)
     leaves = place(tuple(jax.tree.leaves(filled)), loop.values.device)
     loop.carry = replace(loop.carry, opt=leaves)
-    return [f"optimizer state: kept {len(kept)} arrays, fresh: {', '.join(began) or 'none'}"]
+    return [
+        f"optimizer state: kept {len(kept)} arrays, fresh: {', '.join(began) or 'none'}"
+    ]
 
 
 def _hashes(programs: ProgramSet) -> dict[str, str]:
