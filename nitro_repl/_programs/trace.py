@@ -17,6 +17,7 @@ import jax
 from jax.extend import core
 
 from .._code.recorder import Recorder
+from .._code.references import code_info
 from .._experiment.view import Read, Reads
 from .explain import explained
 
@@ -81,8 +82,32 @@ def trace(
         _slot(path)
         for path, _ in jax.tree_util.tree_flatten_with_path(dict(arguments))[0]
     )
-    ran = {digest: recorder.names.get(digest, "") for digest in recorder.codes}
+    by_the_way = _listeners()
+    ran = {d: recorder.names.get(d, "") for d in recorder.codes if d not in by_the_way}
     return Trace(closed, slots, out, tuple(reads), ran, time.perf_counter() - started)
+
+
+def _listeners() -> frozenset[str]:
+    """Content digests of the functions that JAX tells of its traces and compiles.
+
+    They run in the middle of a trace and give nothing to it.
+    """
+    from jax._src import monitoring
+
+    found: set[str] = set()
+    for listener in (
+        *monitoring.get_event_listeners(),
+        *monitoring.get_event_duration_listeners(),
+        *monitoring.get_event_time_span_listeners(),
+        *monitoring.get_scalar_listeners(),
+    ):
+        function = getattr(listener, "__func__", listener)
+        code = getattr(function, "__code__", None)
+        if code is None:
+            code = getattr(type(listener).__call__, "__code__", None)
+        if code is not None:
+            found |= code_info(code).codes
+    return frozenset(found)
 
 
 def epoch() -> Any:
