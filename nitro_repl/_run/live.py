@@ -11,7 +11,7 @@ from typing import Any
 import jax
 
 from .._experiment.base import Experiment
-from .._experiment.device import place, plain
+from .._experiment.device import place, plain, signature
 from .._experiment.fields import Field, Residency
 from .._experiment.hooks import Hooks
 from .._experiment.hyper import NAMES
@@ -89,20 +89,12 @@ class Values:
         self._refresh()
         return before, {name: plain(value) for name, value in made.items()}
 
-    def adopt(self, experiment: Experiment, other: Values) -> None:
-        """Take the fields of a newer class; values that live stay as they are."""
-        known = {
-            name: value
-            for name, value in self._values.items()
-            if name in other._declared
-        }
-        self.experiment = experiment
-        self._declared = other._declared
-        self.initial = {
-            **other.initial,
-            **{n: v for n, v in self.initial.items() if n in other._declared},
-        }
-        self._values = {**other._values, **known}
+    def keep(self, other: Values) -> None:
+        """Take over the present values of another, where a name holds the same avals."""
+        for name, value in other._values.items():
+            mine = self._values.get(name)
+            if mine is not None and signature(mine) == signature(value):
+                self._values[name] = value
         self._refresh()
 
     def _field(self, name: str) -> Field:

@@ -23,9 +23,10 @@ from .._programs.step import Carry, Report, TrainStep
 from ..errors import MetricError, NonFiniteError
 from .batches import batch_arrays, check_batch, private_copy
 from .commands import LATER, Command, Mailbox
+from .evaluation import State
 from .feed import Feed
-from .history import History
 from .live import Values
+from .record import Record
 from .settings import Every
 
 _LATE = 4  # steps whose losses may be unread, so that the device never waits for Python
@@ -61,13 +62,11 @@ class Loop:
     first: Mapping[str, Any]
     key: Any
     mailbox: Mailbox
-    history: History
-    on_row: Callable[[str, dict[str, float], int, int], None]
+    record: Record
     on_phase: Callable[[str], None]
     evaluate: Callable[[Loop], None] | None = None
     evaluate_every: Every | None = None
     max_steps: int | None = None
-    log_every: int = 1
     step: int = 0
     epoch: int = 0
     paused: bool = False
@@ -163,18 +162,26 @@ class Loop:
             row = _row(taken)
             if not np.isfinite(row["loss"]) or not np.isfinite(row["grad_norm"]):
                 self._not_finite(taken, row)
-            self.history.append("train", row)
+            self.record.row("train", row)
             self.last_loss = row["loss"]
-            if taken.step % self.log_every == 0:
-                self.on_row("train", row, taken.step, taken.epoch)
         self._measure()
 
-    def end_advance(self) -> None:
-        """Answer an `advance` that is over, reached or cut short."""
-        self.until = None
-        if self.advance is not None:
-            command, self.advance = self.advance, None
+    def state(self) -> State:
+        """The numbers of this boundary, for an evaluation on the worker."""
+        carry, values = self.carry, self.values
+        return State(
+            carry.params, carry.state, values.field_leaves, self.key, values.device
+        )
+
+    def end_advance(self, error: BaseException | None = None) -> None:
+        """Answer an `advance` that is over: reached, cut short, or failed."""
+        command, self.advance, self.until = self.advance, None, None
+        if command is None:
+            return
+        if error is None:
             command.answer()
+        else:
+            command.refuse(error)
 
     def _reach(self) -> None:
         if self.until is not None and (self.step >= self.until or self._finished()):

@@ -12,36 +12,23 @@ from types import MappingProxyType
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 
 from .._experiment.base import Experiment
 from .._experiment.hooks import Hooks
 from .._programs.cache import ProgramCache, programs
+from .._programs.explain import hooks_explained
 from .._programs.program_set import ProgramSet
 from .._programs.spec import Asker
-from .._programs.step import Carry
-from ..errors import DataError, RunError, SettingError, suggest
+from ..errors import DataError, NitroError, RunError, SettingError, suggest
 from .batches import batch_arrays
 from .data import check_splits, first_batch
 from .evaluation import Evaluation, State
 from .failure import tell
-from .feed import Feed
-from .history import History
 from .live import Values, hyperparameters
-from .loggers import JsonLines
-from .loop import Loop
+from .plan import Plan, newest
 from .run import Run
-from .rundir import RunDir
-from .settings import DEFAULT_LOGGER, every, resolve
-from .setup import (
-    Built,
-    blueprint,
-    build,
-    check,
-    hooks_explained,
-    optimizer_state,
-    place,
-)
+from .settings import resolve
+from .setup import blueprint, build, check, place
 from .ticker import terminal_line
 
 
@@ -84,14 +71,16 @@ class Nitro:
         self.data = check_splits(made)
         self.built = build(experiment, self.hooks, self._settings["seed"])
         hyper = hyperparameters(experiment, self.hooks, self._settings)
-        self._values = Values(experiment, hyper)
-        self._plan = blueprint(
-            experiment, self.hooks, self.built.structure, self._values
+        self.values = Values(experiment, hyper)
+        self.key = jax.device_put(
+            jax.random.key(self._settings["seed"]), self.values.device
         )
-        self._programs = ProgramSet(self._plan, self.cache, self._asker)
-        self._first = self._check_batches()
-        self._evaluation = self._new_evaluation(self._programs)
-        self._logger: Any = None
+        self.blueprint = blueprint(
+            experiment, self.hooks, self.built.structure, self.values
+        )
+        self._programs = ProgramSet(self.blueprint, self.cache, self._asker)
+        self.first = self._check_batches()
+        self.rows = max((a.shape[0] for a in self.first.values() if a.shape), default=0)
         self._run: Run | None = None
 
     @property
@@ -198,34 +187,6 @@ class Nitro:
 
     # ---- for runs
 
-    def new_directory(self) -> RunDir:
-        """A directory for a run."""
-        return RunDir(self._settings["run_dir"], type(self.experiment).__name__)
-
-    def new_loop(self, run: Run) -> Loop:
-        """What a run steps with, from the initial state."""
-        built = self.built
-        values = Values(
-            self.experiment, {n: float(v) for n, v in self._values.numbers.items()}
-        )
-        params = place(built.params, values.device)
-        opt = optimizer_state(self._plan, params, values)
-        carry = Carry(
-            params, place(built.state, values.device), place(tuple(jax.tree.leaves(opt)), values.device),
-            jax.device_put(jnp.uint32(0), values.device), jax.device_put(jnp.zeros((), bool), values.device),
-        )  # fmt: skip
-        self._open_logger(run)
-        self._begin_record(run)
-        loop = Loop(
-            carry=carry, programs=ProgramSet(self._plan, self.cache, run.asker), values=values,
-            feed=Feed(self.data["train"]), first=self._first, key=_key(self._settings["seed"], values.device),
-            mailbox=run._mailbox, history=History(), on_row=self._log, on_phase=run._set_phase,
-            evaluate_every=every(self._settings["eval_every"]) if "val" in self.data else None,
-            max_steps=self.budget(), log_every=self._settings["log_every"],
-        )  # fmt: skip
-        loop.evaluate = self._evaluate_live
-        return loop
-
     def budget(self) -> int | None:
         """Steps that one `train` does at most."""
         epochs, steps = self._settings["max_epochs"], self._settings["max_steps"]
@@ -234,148 +195,67 @@ class Nitro:
             limits.append(epochs * len(self.data["train"]))
         return min(limits, default=None)
 
-    def flush_logger(self) -> None:
-        """Have our logger write what it holds."""
-        flush = getattr(self._logger, "flush", None)
-        if callable(flush):
-            flush()
-
     # ---- parts
 
     def _moment(self) -> tuple[State, Evaluation]:
         """The numbers to evaluate with, and the evaluation that fits them."""
-        if self._run is None:
-            values = self._values
-            key = _key(self._settings["seed"], values.device)
-            params, state = (
-                place(self.built.params, values.device),
-                place(self.built.state, values.device),
-            )
-            return State(
-                params, state, values.field_leaves, key, values.device
-            ), self._evaluation
-        state, programs = self._run.state()
-        return state, self._new_evaluation(programs)
-
-    def _new_evaluation(self, programs: ProgramSet) -> Evaluation:
-        rows = (
-            max((_rows(avals) for avals in (self._first,)), default=0)
-            if self._first
-            else 0
-        )
+        if self._run is not None:
+            state, programs = self._run.state()
+        else:
+            device = self.values.device
+            params = place(self.built.params, device)
+            others = place(self.built.state, device)
+            state = State(params, others, self.values.field_leaves, self.key, device)
+            programs = self._programs
         plan = programs.blueprint
-        return Evaluation(
-            plan.experiment, plan.hooks, programs, self._settings["pad_eval"], rows
-        )
+        pad = self._settings["pad_eval"]
+        return state, Evaluation(plan.experiment, plan.hooks, programs, pad, self.rows)
 
-    def _evaluate_live(self, loop: Loop) -> None:
-        """Evaluate "val" between two steps, on the worker."""
-        loop.on_phase("evaluating")
-        evaluation = self._new_evaluation(loop.programs)
-
-        def between() -> None:
-            while (command := loop.mailbox.take(urgent=True)) is not None:
-                loop.obey(command)
-            loop.rest()
-            if loop.stopping:
-                raise _Stopped
-            loop.on_phase("evaluating")
-
-        evaluation.between = between
-        carry = loop.carry
-        state = State(
-            carry.params,
-            carry.state,
-            loop.values.field_leaves,
-            loop.key,
-            loop.values.device,
-        )
-        try:
-            result = evaluation.evaluate(state, self.data["val"], "val")
-        except _Stopped:
-            return
-        row = {
-            "step": loop.step,
-            "epoch": loop.epoch,
-            **{k: float(v) for k, v in result.items() if jnp.ndim(v) == 0},
-        }
-        loop.history.append("val", row)
-        self._log("val", row, loop.step, loop.epoch)
-
-    def _check_batches(self) -> dict[str, Any]:
-        """Read one batch of each split that is trained or validated on."""
-        first: dict[str, Any] = {}
-        for split in ("train", "val"):
-            if split not in self.data:
-                continue
+    def _check_batches(self) -> dict[str, jax.ShapeDtypeStruct]:
+        """Read one batch of each split that a run uses; avals of what it trains on."""
+        first: dict[str, jax.ShapeDtypeStruct] = {}
+        for split in {"train", "val"} & self.data.keys():
             with hooks_explained(f"the loader of `{split}`"):
-                arrays = batch_arrays(first_batch(self.data[split], split), split)
+                batch = first_batch(self.data[split], split)
             if split == "train":
+                names = self._programs.train_names(batch)
+                arrays = batch_arrays(batch, split, names)
                 first = {
-                    name: arrays[name] for name in self._programs.train_names(arrays)
-                }
-                first = {
-                    n: jax.ShapeDtypeStruct(a.shape, a.dtype) for n, a in first.items()
+                    n: jax.ShapeDtypeStruct(a.shape, a.dtype) for n, a in arrays.items()
                 }
             else:
                 for hook in ("forward", "loss", "metrics"):
-                    self._programs.eval_names(hook, arrays, split)
+                    self._programs.eval_names(hook, batch, split)
         return first
 
     def _check_endless(self, background: bool) -> None:
         if self.budget() is None and not background:
             raise SettingError(
-                "a foreground run without an end would never return", where="train",
-                fix="Nitro(..., max_epochs=10) or max_steps=1000, or train(background=True)",
-            )  # fmt: skip
-
-    def _open_logger(self, run: Run) -> None:
-        logger = self._settings["logger"]
-        if logger == DEFAULT_LOGGER:
-            path = run.directory.file("metrics.jsonl")
-            logger = JsonLines(path) if path is not None else None
-        self._logger = logger
-        if logger is not None:
-            logger.log_params({**self._fields(), **self._shown_settings()})
-
-    def _log(self, split: str, row: dict[str, float], step: int, epoch: int) -> None:
-        if self._logger is not None:
-            self._logger.log_metrics(row, step=step, epoch=epoch, split=split)
-
-    def _begin_record(self, run: Run) -> None:
-        run.directory.begin(
-            fields=self._fields(), settings=self._shown_settings(), seed=self._settings["seed"],
-            experiment=type(self.experiment).__qualname__,
-        )  # fmt: skip
-
-    def _fields(self) -> dict[str, Any]:
-        return {
-            name: getattr(self.experiment, name)
-            for name in type(self.experiment).__fields__
-        }
-
-    def _shown_settings(self) -> dict[str, Any]:
-        return {**self._settings, **self._values.numbers}
+                "a foreground run without an end would never return",
+                where="train",
+                fix="Nitro(..., max_epochs=10) or max_steps=1000,\n"
+                "or train(background=True)",
+            )
 
     def _asker(self) -> Asker:
         return Asker(type(self.experiment).__name__)
 
     def _say_if_stale(self) -> None:
-        if self._run is not None and self._run.stale:
-            tell(f"nitro: code has moved on since this handle was built: {', '.join(self._run.stale)}; "
-                 "run.swap() or a new Nitro takes it")  # fmt: skip
+        stale = self._run.stale if self._run is not None else self._moved()
+        if stale:
+            tell(
+                f"nitro: the code of {', '.join(stale)} has moved on since this handle "
+                "was built; run.swap() or a new Nitro takes it"
+            )
 
-
-class _Stopped(Exception):
-    """The run is to stop in the middle of an evaluation."""
-
-
-def _key(seed: int, device: Any) -> Any:
-    return jax.device_put(jax.random.key(seed), device)
-
-
-def _rows(avals: Mapping[str, Any]) -> int:
-    return max((aval.shape[0] for aval in avals.values() if aval.shape), default=0)
+    def _moved(self) -> tuple[str, ...]:
+        """Names of programs made without a run whose code has moved on."""
+        now = Plan(self.experiment, self.hooks, self.built, self.blueprint, self.values)
+        try:
+            plan = newest(now, self.values, self._settings)
+        except NitroError:
+            return ()
+        return self._programs.moved(plan.blueprint)
 
 
 def _in_ipython() -> bool:

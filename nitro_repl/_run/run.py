@@ -6,9 +6,6 @@ a step and nothing a caller does can touch live buffers.
 
 from __future__ import annotations
 
-import atexit
-import contextlib
-import sys
 import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -23,18 +20,16 @@ from . import registry
 from .commands import LATER, Command, Mailbox
 from .evaluation import State
 from .failure import describe, tell
-from .journal import Journal
 from .loading import leaves_of
 from .loop import Loop
-from .status import HistoryView, ProgramState, Progress, Status, ValueRow
-from .surroundings import Surroundings
+from .record import Record
+from .start import new_loop
+from .status import ENDED, HistoryView, ProgramState, Progress, Status, ValueRow
 from .swap import Swapper
+from .worker import Worker
 
 if TYPE_CHECKING:
     from .nitro import Nitro
-
-_JOIN_S = 3.0
-ENDED = ("done", "stopped", "failed")
 
 
 class Run:
@@ -50,19 +45,23 @@ class Run:
 
     def __init__(self, handle: Nitro):
         self.handle = handle
-        self.directory = handle.new_directory()
-        self.id = self.directory.id
-        self.journal = Journal(self.directory.file("journal.jsonl"))
+        experiment = handle.experiment
+        fields = {
+            name: getattr(experiment, name) for name in type(experiment).__fields__
+        }
+        name, values = type(experiment).__name__, handle.values.numbers
+        self.record = Record(name, handle.settings, fields, values)
+        self.id = self.record.id
+        self.journal = self.record.journal
         self.phase = "starting"
         self.exception: BaseException | None = None
         self.note = ""
         self._foreground = False
-        self._mailbox = Mailbox()
-        self._thread: threading.Thread | None = None
-        self._ended = threading.Event()
-        self._verbs = threading.RLock()
-        self._loop = handle.new_loop(self)
-        self._swapper = Swapper(self)
+        self.mailbox = Mailbox()
+        self._starting = threading.Lock()
+        self._loop = new_loop(handle, self, self.record)
+        self._worker = Worker(self.id, self._loop, self.mailbox, self._end)
+        self._swapper = Swapper(self, self._loop)
         registry.add(self)
 
     # ---- verbs
@@ -81,7 +80,7 @@ class Run:
             loop.end_advance()
             self._record(command, loop)
 
-        self._ask("pause", apply, urgent=True)
+        self._worker.ask("pause", apply, urgent=True)
 
     def resume(self) -> None:
         """Go on after a pause.
@@ -94,7 +93,7 @@ class Run:
             loop.paused = False
             self._record(command, loop)
 
-        self._ask("resume", apply)
+        self._worker.ask("resume", apply)
 
     def advance(self, n: int = 1) -> None:
         """Do `n` more steps, then pause; returns when they are in the history.
@@ -119,7 +118,7 @@ class Run:
             self._record(command, loop, after=n)
             return LATER
 
-        self._ask("advance", apply)
+        self._worker.ask("advance", apply)
 
     def stop(self) -> None:
         """End the run at the next step boundary; its state and history stay readable."""
@@ -130,9 +129,9 @@ class Run:
             self._record(command, loop)
 
         if self.live:
-            self._ask("stop", apply, urgent=True)
-            if threading.current_thread() is not self._thread:
-                self._ended.wait()
+            self._worker.ask("stop", apply, urgent=True)
+            if not self._worker.is_here:
+                self._worker.wait()
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until the run ends; an interrupt ends the waiting, not the run.
@@ -144,7 +143,7 @@ class Run:
             NitroError: The run failed.
         """
         try:
-            ended = self._ended.wait(timeout)
+            ended = self._worker.wait(timeout)
         except KeyboardInterrupt:
             tell(
                 f"stopped waiting; run {self.id} goes on ({self.progress()}). run.stop() ends it."
@@ -180,7 +179,7 @@ class Run:
             before, after = loop.values.set(wanted)
             self._record(command, loop, before=before, after=after)
 
-        self._ask("set", apply)
+        self._worker.ask("set", apply)
 
     def unset(self, name: str) -> None:
         """Give a value back to what the experiment says.
@@ -195,7 +194,7 @@ class Run:
             before, after = loop.values.set({name: initial})
             self._record(command, loop, before=before, after=after)
 
-        self._ask("unset", apply)
+        self._worker.ask("unset", apply)
 
     def swap(
         self,
@@ -237,7 +236,7 @@ class Run:
             loop.carry = leaves_of(weights, structure, loop.carry, loop.values.device)
             self._record(command, loop, after=type(weights).__name__)
 
-        self._ask("load", apply)
+        self._worker.ask("load", apply)
 
     # ---- looking
 
@@ -254,7 +253,7 @@ class Run:
     @property
     def live(self) -> bool:
         """Whether a worker is there."""
-        return self._thread is not None and not self._ended.is_set()
+        return self._worker.live
 
     @property
     def stale(self) -> tuple[str, ...]:
@@ -267,18 +266,22 @@ class Run:
         The split "train" has a row per step: step, epoch, loss, train metrics,
         grad_norm, learning_rate; any other a row per evaluation.
         """
-        return HistoryView(self._loop.history.columns(split), split)
+        return HistoryView(self.record.history.columns(split), split)
 
     @property
     def params(self) -> dict[str, Any]:
         """The parameters of one step boundary: nested dict of numpy copies."""
         structure = self._loop.programs.blueprint.structure
-        return structure.nested(copies(self._look(lambda loop: loop.carry.params)))
+        return structure.nested(
+            copies(self._worker.look(lambda loop: loop.carry.params))
+        )
 
     def model(self) -> nnx.Module:
         """A fresh module in eval mode with copies of one step boundary's numbers."""
         structure = self._loop.programs.blueprint.structure
-        params, state = self._look(lambda loop: (loop.carry.params, loop.carry.state))
+        params, state = self._worker.look(
+            lambda loop: (loop.carry.params, loop.carry.state)
+        )
         return structure.merge(
             jax.device_put(list(params)), jax.device_put(list(state)), training=False
         )
@@ -325,7 +328,7 @@ class Run:
         return Status(
             run=self.id, experiment=type(self.handle.experiment).__name__, progress=self.progress(),
             values=rows, programs=[ProgramState(n, outcomes.get(n, ""), n in stale) for n in names],
-            metrics=self._loop.history.last("val"),
+            metrics=self.record.history.last("val"),
             error=str(self.exception) if self.exception else "",
         )  # fmt: skip
 
@@ -335,170 +338,76 @@ class Run:
     def state(self) -> tuple[State, Any]:
         """Copies of one boundary's numbers for an evaluation, and the programs to use."""
 
-        params, state, fields = self._look(
+        params, state, fields = self._worker.look(
             lambda loop: (loop.carry.params, loop.carry.state, loop.values.field_leaves)
         )
         return State(
             params, state, fields, self._loop.key, self._loop.values.device
         ), self._loop.programs
 
-    # ---- the worker
+    # ---- for the handle
 
     def begin(self, *, paused: bool, foreground: bool) -> None:
         """Start the worker, or go on if there is one."""
-        with self._verbs:
+        with self._starting:
             if self.live:
                 if not paused:
                     self.resume()
                 return
-            loop = self._loop
-            loop.paused, loop.stopping = paused, False
+            self._loop.paused, self._loop.stopping = paused, False
+            self._foreground = foreground
             self.exception = None
             self.phase = "starting"
-            self._foreground = foreground
-            self._ended.clear()
-            self._mailbox.open()
-            self._thread = threading.Thread(
-                target=Surroundings().run,
-                args=(self._work,),
-                name=f"nitro-run-{self.id}",
-                daemon=True,
-            )
-            _live.add(self)
-            self._thread.start()
+            self._worker.start()
+
+    def extend(self, steps: int | None) -> None:
+        """Let a run that has done all its steps do as many again."""
+        self._loop.max_steps = None if steps is None else self._loop.step + steps
 
     def in_foreground(self) -> None:
         """Wait as a plain script does: an interrupt stops gracefully, a second one aborts."""
         try:
-            self._ended.wait()
+            self._worker.wait()
         except KeyboardInterrupt:
             tell(f"stopping run {self.id} at the next step; interrupt again to abort")
             self.stop()
         if self.exception is not None:
             raise self.exception
 
-    def halt(self) -> None:
-        """Stop without waiting for an answer, then wait a little for the worker."""
-        self._loop.stopping = True
-        self._mailbox.put(
-            Command(
-                "stop",
-                lambda loop, command: setattr(loop, "stopping", True),
-                urgent=True,
-            )
-        )
-        if self._thread is not None:
-            self._thread.join(_JOIN_S)
-
     def asker(self) -> Asker:
         """Who looks a program up, for the events."""
-        return Asker(
-            type(self.handle.experiment).__name__,
-            self.id,
-            self._loop.step,
-            self._set_phase,
-        )
+        name = type(self.handle.experiment).__name__
+        return Asker(name, self.id, self._loop.step, self.set_phase)
 
-    def _work(self) -> None:
+    def set_phase(self, phase: str) -> None:
+        """Say what the run does; its end is the last word."""
+        if self.phase not in ENDED:
+            self.phase = phase
+
+    def _end(self, error: BaseException | None) -> None:
+        """Write down how it ended, on the worker."""
         loop = self._loop
-        try:
-            loop.run()
+        if error is None:
             self.phase = "stopped" if loop.stopping else "done"
-        except BaseException as error:
+            loop.end_advance()
+        else:
             self._fail(error)
-        finally:
-            self._close()
+        self.record.end(self.phase, loop.step)
 
     def _fail(self, error: BaseException) -> None:
         if isinstance(error, NitroError):
-            error.__traceback__ = None
-        self.exception = error
-        self.phase = "failed"
-        if self._loop.advance is not None:
-            self._loop.advance.refuse(error)
-        self._loop.advance = self._loop.until = None
+            error.__traceback__ = None  # our frames; the user's are in its cause
+        self.exception, self.phase = error, "failed"
+        self._loop.end_advance(error)
         if not self._foreground:
+            step = self._loop.step
             tell(
-                f"run {self.id} stopped at step {self._loop.step}; its state is kept.\n{describe(error)}",
+                f"run {self.id} failed at step {step}; its state is kept.\n{describe(error)}",
                 bad=True,
             )
 
-    def _close(self) -> None:
-        self._loop.end_advance()
-        with contextlib.suppress(Exception):
-            self.handle.flush_logger()
-        self.directory.finish(self.phase, step=self._loop.step)
-        self._mailbox.close(
-            f"run {self.id} is over ({self.phase} at step {self._loop.step})"
-        )
-        _live.discard(self)
-        self._ended.set()
-
-    def _set_phase(self, phase: str) -> None:
-        if self.phase not in ENDED:  # an evaluation may compile after the end
-            self.phase = phase
-
-    # ---- asking
-
-    def _ask(
-        self, name: str, apply: Callable[[Loop, Command], Any], *, urgent: bool = False
-    ) -> Any:
-        """Have the worker do something at a boundary, and wait for the answer."""
-        command = Command(name, apply, _by(), urgent)
-        if not self._mailbox.put(command):
-            raise RunError(
-                f"run {self.id} is over ({self.phase} at step {self._loop.step})",
-                where=name,
-                fix="run.handle.train() goes on from its last state",
-            )
-        if threading.current_thread() is self._thread:
-            return None  # a hook asks: the answer would never come while it waits
-        return command.reply.result()
-
-    def _look(self, read: Callable[[Loop], Any]) -> Any:
-        """Copies of what `read` gives at a boundary, on the device."""
-
-        def apply(loop: Loop, command: Command) -> Any:
-            return _device_copies(read(loop))
-
-        if threading.current_thread() is self._thread:
-            return apply(self._loop, Command("look", apply))
-        command = Command("look", apply, urgent=True)
-        if self._mailbox.put(command):
-            try:
-                return command.reply.result()
-            except RunError:
-                pass  # it ended before it came to this; nothing moves any more
-        self._ended.wait()
-        return apply(self._loop, command)
-
     def _record(self, command: Command, loop: Loop, **values: Any) -> None:
         self.journal.record(command.name, step=loop.step, by=command.by, **values)
-
-
-_live: set[Run] = set()
-
-
-@atexit.register
-def _stop_all() -> None:
-    """A thread that is inside XLA while the interpreter ends would abort the process."""
-    for run in list(_live):
-        run.halt()
-
-
-def live_runs() -> tuple[Run, ...]:
-    """Runs that have a worker."""
-    return tuple(_live)
-
-
-def _device_copies(value: Any) -> Any:
-    return jax.tree.map(_copy, value)
-
-
-def _copy(leaf: Any) -> Any:
-    return jax.device_put(
-        leaf, may_alias=False
-    )  # `.copy()` would compile, once per shape
 
 
 def _differs(now: Any, initial: Any) -> bool:
@@ -506,12 +415,3 @@ def _differs(now: Any, initial: Any) -> bool:
         return bool(now != initial)
     except ValueError:
         return False  # arrays: nothing short to say
-
-
-def _by() -> str:
-    """Who asks, as the journal says it."""
-    return (
-        "cell"
-        if getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-        else "python"
-    )

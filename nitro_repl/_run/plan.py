@@ -1,0 +1,160 @@
+"""What a live run would step with if it took the newest code; refuses what cannot fit.
+
+Making a plan compiles nothing and changes nothing.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from .._code.fingerprint import fingerprint
+from .._experiment.base import Experiment
+from .._experiment.hooks import Hooks
+from .._programs.key import Source
+from .._programs.training import Blueprint
+from ..errors import SwapError
+from .live import Values, hyperparameters
+from .setup import Built, blueprint, build
+
+PROGRAM_HOOKS: Mapping[str, tuple[str, ...]] = {
+    "forward": ("forward", "build_model"),
+    "loss": ("loss", "train_metrics"),
+    "backward": ("forward", "build_model"),
+    "optimizer": ("optimizer",),
+    "eval": ("forward", "build_model"),
+}
+"""The hooks that `swap("loss")` takes."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run would step with after a swap."""
+
+    experiment: Experiment
+    hooks: Hooks
+    built: Built
+    blueprint: Blueprint
+    values: Values
+    notes: tuple[str, ...] = ()
+
+
+def newest(
+    now: Plan,
+    live: Values,
+    settings: Mapping[str, Any],
+    programs: tuple[str, ...] | None = None,
+    bound: Mapping[str, Callable[..., Any]] | None = None,
+) -> Plan:
+    """The plan that the newest class of this name gives.
+
+    Args:
+        now: What the run steps with.
+        live: Its values; those that still fit stay.
+        settings: Of the handle.
+        programs: Take only the hooks of these programs; None takes all.
+        bound: Functions bound to this run, by hook name.
+
+    Raises:
+        SwapError: The newest code does not fit the live run.
+    """
+    cls = newest_class(type(now.experiment))
+    hooks = Hooks.of(cls)
+    if programs is not None:
+        names = tuple({name for program in programs for name in PROGRAM_HOOKS[program]})
+        hooks, cls = now.hooks.take(hooks, names), type(now.experiment)
+    hooks = hooks.bind(**(bound or {}))
+    experiment, notes = _carry_fields(now.experiment, cls)
+    _check_data(now.hooks, hooks)
+    built = now.built
+    if not built.is_current(Source(experiment, hooks, {})):
+        built = _rebuilt(experiment, hooks, settings["seed"], built)
+    values = Values(experiment, hyperparameters(experiment, hooks, settings))
+    values.keep(live)
+    made = blueprint(experiment, hooks, built.structure, values)
+    return Plan(experiment, hooks, built, made, values, tuple(notes))
+
+
+def newest_class(cls: type[Experiment]) -> type[Experiment]:
+    """The newest class of this qualified name, found where its own hooks look names up."""
+    first, *rest = cls.__qualname__.split(".")
+    if first == "<locals>" or "<locals>" in rest:
+        return cls
+    spaces = [
+        member.__globals__ for member in vars(cls).values()
+        if hasattr(member, "__globals__") and member.__module__ == cls.__module__
+    ]  # fmt: skip
+    module = sys.modules.get(cls.__module__)
+    if module is not None:
+        spaces.append(vars(module))
+    for space in spaces:
+        found: Any = space.get(first)
+        for part in rest:
+            found = getattr(found, part, None)
+        if (
+            isinstance(found, type)
+            and issubclass(found, Experiment)
+            and found.__qualname__ == cls.__qualname__
+        ):
+            return found
+    return cls
+
+
+def _carry_fields(
+    old: Experiment, cls: type[Experiment]
+) -> tuple[Experiment, list[str]]:
+    """The values of the live experiment in a newer class, and what is new there."""
+    if cls is type(old):
+        return old, []
+    before, after = type(old).__fields__, cls.__fields__
+    for name in before.keys() & after.keys():
+        if before[name].residency is not after[name].residency:
+            raise SwapError(
+                f"`{name}` was {before[name].marker} and is {after[name].marker} now",
+                where=f"{cls.__name__}.{name}",
+                fix=f"build a new Nitro({cls.__name__}()), or keep the marker",
+            )
+    notes = [
+        f"default of {name} is {after[name].default!r} now; the run keeps {getattr(old, name)!r}"
+        for name in before.keys() & after.keys()
+        if repr(before[name].default) != repr(after[name].default)
+    ]
+    notes += [
+        f"new field {name} = {after[name].default!r}"
+        for name in after.keys() - before.keys()
+    ]
+    kept = {name: getattr(old, name) for name in before.keys() & after.keys()}
+    return cls(**kept), notes
+
+
+def _check_data(old: Hooks, new: Hooks) -> None:
+    """A live run keeps its data: its position is in it."""
+    if "build_data" not in old or "build_data" not in new:
+        return
+    was, now = (
+        fingerprint(old["build_data"]).parts,
+        fingerprint(new["build_data"]).parts,
+    )
+    if was and now and was[0].digest != now[0].digest:
+        raise SwapError(
+            "`build_data` has changed, and a live run keeps the data it began with",
+            where="build_data",
+            fix="build a new Nitro to train on the new data, or undo that edit",
+        )
+
+
+def _rebuilt(experiment: Experiment, hooks: Hooks, seed: int, old: Built) -> Built:
+    new = build(experiment, hooks, seed, abstract=True)
+    if not new.structure.same_leaves(old.structure):
+        before = dict(zip(old.structure.names, old.structure.param_avals, strict=True))
+        after = dict(zip(new.structure.names, new.structure.param_avals, strict=True))
+        differ = sorted(n for n in {*before, *after} if before.get(n) != after.get(n))
+        raise SwapError(
+            "the model has other parameters now"
+            + (f", first at `{differ[0]}`" if differ else " or state"),
+            where="build_model",
+            fix=f"build a new Nitro({type(experiment).__name__}()), or keep names and shapes",
+        )
+    return replace(new, params=old.params, state=old.state)

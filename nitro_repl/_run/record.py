@@ -1,0 +1,88 @@
+"""All that a run writes down: its directory, journal, history and logger.
+
+A logger that fails is warned about once and dropped; the run never notices.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+from .history import History
+from .journal import Journal
+from .loggers import JsonLines
+from .rundir import RunDir
+from .settings import DEFAULT_LOGGER
+
+
+class Record:
+    """The record of one run.
+
+    Args:
+        experiment: Class name.
+        settings: As resolved; `run_dir`, `logger`, `log_every` and `seed` are used here.
+        fields: Fields of the experiment by name.
+        values: First values of the hyperparameters.
+    """
+
+    def __init__(
+        self,
+        experiment: str,
+        settings: Mapping[str, Any],
+        fields: Mapping[str, Any],
+        values: Mapping[str, float],
+    ):
+        self.directory = RunDir(settings["run_dir"], experiment)
+        self.id = self.directory.id
+        self.journal = Journal(self.directory.file("journal.jsonl"))
+        self.history = History()
+        self._every = settings["log_every"]
+        self._logger = self._open(settings["logger"])
+        shown = {**settings, **values}
+        self.directory.begin(
+            fields=fields, settings=shown, seed=settings["seed"], experiment=experiment
+        )
+        self._log("log_params", {**fields, **shown})
+
+    def row(self, split: str, row: dict[str, float]) -> None:
+        """Keep the numbers of a step or an evaluation; they name their step and epoch."""
+        self.history.append(split, row)
+        step = int(row["step"])
+        if split != "train" or step % self._every == 0:
+            epoch = int(row["epoch"])
+            self._log("log_metrics", row, step=step, epoch=epoch, split=split)
+
+    def flush(self) -> None:
+        """Have the logger write what it holds, if it can be asked to."""
+        if hasattr(self._logger, "flush"):
+            self._log("flush")
+
+    def end(self, phase: str, step: int) -> None:
+        """Write down how the run ended."""
+        self.flush()
+        self.directory.finish(phase, step=step)
+
+    def close(self) -> None:
+        """Tell the logger that nothing more comes."""
+        self._log("finish")
+
+    def _open(self, logger: Any) -> Any:
+        if logger != DEFAULT_LOGGER:
+            return logger
+        path = self.directory.file("metrics.jsonl")
+        return None if path is None else JsonLines(path)
+
+    def _log(self, verb: str, *arguments: Any, **keywords: Any) -> None:
+        if self._logger is None:
+            return
+        try:
+            getattr(self._logger, verb)(*arguments, **keywords)
+        except Exception as error:
+            name, self._logger = type(self._logger).__name__, None
+            warnings.warn(
+                f"the logger {name} raised {type(error).__name__} in {verb}: {error}; "
+                "it is dropped, the run goes on",
+                RuntimeWarning,
+                stacklevel=2,
+            )

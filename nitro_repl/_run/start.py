@@ -1,0 +1,54 @@
+"""From a handle's set-up to the loop of a new run: fresh state, its own feed and values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+
+from .._programs.program_set import ProgramSet
+from .._programs.step import Carry
+from .feed import Feed
+from .live import Values
+from .loop import Loop
+from .record import Record
+from .settings import every
+from .setup import optimizer_state, place
+from .validation import Validation
+
+if TYPE_CHECKING:
+    from .nitro import Nitro
+    from .run import Run
+
+
+def new_loop(handle: Nitro, run: Run, record: Record) -> Loop:
+    """What a new run steps with, from the handle's initial state."""
+    settings, built = handle.settings, handle.built
+    values = Values(handle.experiment, handle.values.numbers)
+    device = values.device
+    params = place(built.params, device)
+    opt = optimizer_state(handle.blueprint, params, values)
+    loop = Loop(
+        carry=Carry(
+            params=params,
+            state=place(built.state, device),
+            opt=place(tuple(jax.tree.leaves(opt)), device),
+            step=jax.device_put(jnp.uint32(0), device),
+            bad=jax.device_put(jnp.zeros((), bool), device),
+        ),
+        programs=ProgramSet(handle.blueprint, handle.cache, run.asker),
+        values=values,
+        feed=Feed(handle.data["train"]),
+        first=handle.first,
+        key=handle.key,
+        mailbox=run.mailbox,
+        record=record,
+        on_phase=run.set_phase,
+        max_steps=handle.budget(),
+    )
+    if "val" in handle.data:
+        pad = settings["pad_eval"]
+        loop.evaluate = Validation(handle.data["val"], record, pad, handle.rows)
+        loop.evaluate_every = every(settings["eval_every"])
+    return loop

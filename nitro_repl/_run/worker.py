@@ -1,0 +1,153 @@
+"""The one thread that steps a loop, and the only way to ask it for something.
+
+What is asked is done at a step boundary and answered once, also when the loop ends first.
+"""
+
+from __future__ import annotations
+
+import atexit
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+from ..errors import RunError
+from .commands import Command, Mailbox
+from .loop import Loop
+from .surroundings import Surroundings
+
+_JOIN_S = 3.0
+
+
+class Worker:
+    """A thread over a loop; it may be started again after it ended.
+
+    Args:
+        name: Of the thread, and in messages.
+        loop: What it steps.
+        mailbox: Where commands wait.
+        on_end: Called on the thread when the loop is over, with what ended it.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        loop: Loop,
+        mailbox: Mailbox,
+        on_end: Callable[[BaseException | None], None],
+    ):
+        self.name = name
+        self._loop = loop
+        self._mailbox = mailbox
+        self._on_end = on_end
+        self._thread: threading.Thread | None = None
+        self._ended = threading.Event()
+        self._ended.set()
+
+    @property
+    def live(self) -> bool:
+        """Whether the thread steps, or waits between steps."""
+        return not self._ended.is_set()
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the caller is the worker itself, as a hook is."""
+        return threading.current_thread() is self._thread
+
+    def start(self) -> None:
+        """Begin, or go on, in the caller's surroundings."""
+        self._ended.clear()
+        self._mailbox.open()
+        self._thread = threading.Thread(
+            target=Surroundings().run,
+            args=(self._work,),
+            name=f"nitro-run-{self.name}",
+            daemon=True,
+        )
+        _live.add(self)
+        self._thread.start()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until the loop is over; false if the time was up first."""
+        return self._ended.wait(timeout)
+
+    def halt(self) -> None:
+        """Have it stop, and wait a little; for the end of the process."""
+        self._loop.stopping = True
+        self._mailbox.put(Command("stop", lambda loop, command: None, urgent=True))
+        if self._thread is not None:
+            self._thread.join(_JOIN_S)
+
+    def ask(
+        self, name: str, apply: Callable[[Loop, Command], Any], *, urgent: bool = False
+    ) -> Any:
+        """Have something done at a boundary and wait for the answer.
+
+        From the worker itself it is queued, and nothing is waited for.
+
+        Raises:
+            RunError: The loop is over.
+        """
+        command = Command(name, apply, _asker(), urgent)
+        if not self._mailbox.put(command):
+            raise RunError(
+                f"run {self.name} is over, at step {self._loop.step}",
+                where=name,
+                fix="run.handle.train() goes on from its last state",
+            )
+        return None if self.is_here else command.reply.result()
+
+    def look(self, read: Callable[[Loop], Any]) -> Any:
+        """Copies, on the device, of what `read` gives at a boundary; also after the end."""
+
+        def apply(loop: Loop, command: Command) -> Any:
+            return jax.tree.map(_copy, read(loop))
+
+        command = Command("look", apply, urgent=True)
+        if self.is_here:
+            return apply(self._loop, command)
+        if self._mailbox.put(command):
+            try:
+                return command.reply.result()
+            except RunError:
+                pass  # it ended before it came to this; nothing moves any more
+        self._ended.wait()
+        return apply(self._loop, command)
+
+    def _work(self) -> None:
+        error: BaseException | None = None
+        try:
+            self._loop.run()
+        except BaseException as raised:
+            error = raised
+        try:
+            self._on_end(error)
+        finally:
+            self._mailbox.close(f"run {self.name} is over, at step {self._loop.step}")
+            _live.discard(self)
+            self._ended.set()
+
+
+_live: set[Worker] = set()
+
+
+@atexit.register
+def _halt_all() -> None:
+    """A thread that is inside XLA while the interpreter ends would abort the process."""
+    for worker in list(_live):
+        worker.halt()
+
+
+def _copy(leaf: Any) -> Any:
+    """A copy in a buffer of its own; `leaf.copy()` would compile, once per shape."""
+    if not isinstance(leaf, jax.Array):
+        return leaf
+    return jax.device_put(leaf, may_alias=False)
+
+
+def _asker() -> str:
+    """Who asks, as the journal says it."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", None)
+    return "cell" if shell is not None and shell() is not None else "python"
