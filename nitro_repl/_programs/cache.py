@@ -14,22 +14,19 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
-import jax
-from jax.extend import core
 from rich.console import RenderableType
 
 from .._code.fingerprint import Fingerprint
-from .._experiment.view import Read, Reads
+from .._experiment.view import Read
 from .._text import View
 from ..errors import ProgramError
+from .candidate import candidate, unsound
 from .key import Source, signature, trace_settings
 from .lower import Lowered, lower
 from .reason import reason
 from .report import ProgramsTable, Reasons
 from .spec import Asker, Event, Program, Spec
-from .trace import Slot, Trace, select, trace
 
-_ATTEMPTS = 2
 _EVENTS_KEPT = 10_000
 
 
@@ -72,20 +69,28 @@ class ProgramCache(View):
             self._note(Event(spec.name, "hit"), found, asker)
             return found
         asker.on_phase(f"compiling {spec.name}")
-        traced, reads_source, model, moved = _trace_steadily(spec, source)
-        closed, program_slots, outputs = _interface(spec, traced)
-        lowered = lower(spec.name, closed, program_slots, spec.donate)
+        made = candidate(spec, source)
+        lowered = lower(spec.name, made.closed, made.inputs, spec.donate)
         executable, outcome, seconds = self._executable(spec.name, lowered)
         program = Program(
-            spec.name, spec.form, executable, program_slots, outputs, traced.out, lowered.hash,
-            traced.reads, {read: reads_source.content(read) for read in traced.reads},
-            model, signature(_fixed(spec)), _unsound(traced, reads_source, model, moved, lowered),
-        )  # fmt: skip
-        self._keep(_base(spec, model), program, reads_source)
+            name=spec.name,
+            form=spec.form,
+            executable=executable,
+            inputs=made.inputs,
+            outputs=made.outputs,
+            out=made.trace.out,
+            hash=lowered.hash,
+            reads=made.trace.reads,
+            contents={read: made.source.content(read) for read in made.trace.reads},
+            model=made.model,
+            avals=signature(spec.fixed),
+            unsound=unsound(made, lowered),
+        )
+        self._keep(_base(spec, made.model), program, made.source)
         event = Event(
             spec.name,
             outcome,
-            trace_s=traced.seconds,
+            trace_s=made.trace.seconds,
             lower_s=lowered.seconds,
             compile_s=seconds,
         )
@@ -224,128 +229,9 @@ def _base(spec: Spec, model: Fingerprint | None) -> Hashable:
     """All that decides a trace except what the view will be asked for."""
     content = model.digest if model is not None else None
     return (
-        spec.name, spec.form, signature(_fixed(spec)), content, spec.extra, spec.donate,
+        spec.name, spec.form, signature(spec.fixed), content, spec.extra, spec.donate,
         trace_settings(),
     )  # fmt: skip
-
-
-def _fixed(spec: Spec) -> dict[str, Any]:
-    """The arguments that are there whatever is read: all but the Device fields."""
-    return {group: tree for group, tree in spec.arguments.items() if group != "fields"}
-
-
-def _trace_steadily(
-    spec: Spec, source: Source
-) -> tuple[Trace, Source, Fingerprint | None, tuple[str, ...]]:
-    """Trace until nothing that was read changed meanwhile; say so if it never settles."""
-    for _ in range(_ATTEMPTS):
-        before, model_before = source.again(), spec.model() if spec.model else None
-        traced = trace(spec.name, spec.function, spec.arguments, _Watched(before))
-        after, model = source.again(), spec.model() if spec.model else None
-        changed = [
-            read.name
-            for read in traced.reads
-            if before.digest(read) != after.digest(read)
-        ]
-        if (
-            model_before is not None
-            and model is not None
-            and model_before.digest != model.digest
-        ):
-            changed.append("the model")
-        if not changed:
-            return traced, after, model, ()
-    return traced, after, model, (f"`{changed[0]}` changes while it is traced",)
-
-
-class _Watched(Reads):
-    """Reads that take the content at the moment of the read, before the code runs."""
-
-    def __init__(self, source: Source):
-        super().__init__()
-        self._source = source
-
-    def add(self, kind: str, name: str) -> None:
-        super().add(kind, name)
-        self._source.digest(Read(kind, name))
-
-
-def _interface(
-    spec: Spec, traced: Trace
-) -> tuple[core.ClosedJaxpr, tuple[Slot, ...], tuple[Slot, ...]]:
-    """Which outputs the executable gives itself, and where the others are found."""
-    jaxpr = traced.jaxpr.jaxpr
-    inputs = {var: slot for var, slot in zip(jaxpr.invars, traced.slots, strict=True)}
-    own: list[int] = []
-    seen: dict[Any, int] = {}
-    outputs: list[Slot] = []
-    for position, var in enumerate(jaxpr.outvars):
-        shared = spec.share_inputs and not isinstance(var, core.Literal)
-        if shared and var in inputs:
-            outputs.append(inputs[var])
-        elif shared and var in seen:
-            outputs.append(("out", seen[var]))
-        else:
-            if not isinstance(var, core.Literal):
-                seen[var] = len(own)
-            outputs.append(("out", len(own)))
-            own.append(position)
-    closed, kept = select(traced.jaxpr, own)
-    return closed, tuple(traced.slots[i] for i in kept), tuple(outputs)
-
-
-def _unsound(
-    traced: Trace,
-    source: Source,
-    model: Fingerprint | None,
-    moved: tuple[str, ...],
-    lowered: Lowered,
-) -> tuple[str, ...]:
-    """Why content cannot vouch for a trace; empty if it can."""
-    reached: set[str] = set(model.codes) if model else set()
-    for read in traced.reads:
-        content = source.content(read)
-        if isinstance(content, Fingerprint):
-            reached |= content.codes
-    suspects = [*source.unsound(traced.reads), *(model.unsound if model else ())]
-    # A read of the clock in code that did not run cannot have reached the program.
-    reasons = [
-        reason for reason in suspects if not reason.code or reason.code in traced.ran
-    ]
-    reasons += moved
-    reasons += [
-        f"{name or 'a function'} ran but no name leads to it"
-        for digest, name in traced.ran.items()
-        if digest not in reached
-    ]
-    if not lowered.shareable:
-        reasons.append("it calls back into Python")
-    if _has_user_nodes(traced.out):
-        reasons.append("it returns instances of a class of yours")
-    return tuple(dict.fromkeys(reasons))
-
-
-def _has_user_nodes(out: Any) -> bool:
-    """Whether a tree holds containers whose class a user may define anew."""
-    found = False
-
-    def visit(node: Any) -> bool:
-        nonlocal found
-        module = type(node).__module__.partition(".")[0]
-        library = module in {
-            "builtins",
-            "collections",
-            "jax",
-            "jaxlib",
-            "numpy",
-            "flax",
-            "nitro_repl",
-        }
-        found = found or not library
-        return False
-
-    jax.tree.leaves(out, is_leaf=visit)
-    return found
 
 
 def _digest(content: Any) -> Hashable:

@@ -136,7 +136,7 @@ class ProgramSet:
         forward = self._find(plan.forward(batch))
         backward = self._find(plan.backward(forward))
         loss = self._find(plan.loss(forward.out[0], batch))
-        optimizer = self._find(plan.optimizer())
+        optimizer = self._find(plan.optimizer(loss.out[0]))
         groups = {
             "batch": batch, "clock": {"key": 0, "step": 0, "bad": 0}, "fields": plan.fields,
             "hyper": plan.hyper, "opt": plan.opt_avals, "params": plan.structure.param_avals,

@@ -35,6 +35,11 @@ class Spec:
     donate: frozenset[str] = frozenset()
     share_inputs: bool = False
 
+    @property
+    def fixed(self) -> dict[str, Any]:
+        """The arguments that are there whatever is read: all but the Device fields."""
+        return {name: tree for name, tree in self.arguments.items() if name != "fields"}
+
 
 @dataclass(frozen=True, eq=False)
 class Program:

@@ -6,7 +6,6 @@ optimizer the next state. A change of one hook leaves the other programs as they
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -20,12 +19,19 @@ from .._code.fingerprint import Fingerprint
 from .._experiment.base import Experiment
 from .._experiment.hooks import HOOKS, Hooks, missing
 from .._experiment.hyper import Hyperparameters, transformation
-from .._experiment.metrics import Mean, MetricValue
-from .._experiment.routing import KEY, Route, route
+from .._experiment.routing import Route, route
 from .._experiment.view import Reads, view
 from ..errors import HookError
+from .clock import eval_clock, hook_arguments, train_clock
 from .key import model_content, struct
 from .model import Structure, state_of
+from .results import (
+    check_outputs,
+    checked_metrics,
+    is_differentiable,
+    scalar,
+    split_loss,
+)
 from .spec import Program, Spec
 
 Batch = Mapping[str, jax.ShapeDtypeStruct]
@@ -80,16 +86,16 @@ class Blueprint:
 
             def apply(params: Any) -> Any:
                 model = self.structure.merge(params, groups["state"], training=True)
-                given = _arguments(wanted, groups)
+                given = hook_arguments(wanted, groups)
                 outputs = hooks.forward(model, **given)
                 return outputs, self._checked_state(state_of(model))
 
             outputs, pullback, state = jax.vjp(apply, groups["params"], has_aux=True)
-            _check_outputs(outputs, wanted)
+            check_outputs(outputs, wanted)
             return outputs, state, pullback
 
         return Spec(
-            "forward", forward, self._model_arguments(batch, wanted, _train_clock()),
+            "forward", forward, self._model_arguments(batch, wanted, train_clock()),
             "train", self.train_content, share_inputs=True,
         )  # fmt: skip
 
@@ -98,7 +104,7 @@ class Blueprint:
         wanted = self.route("loss")
         extra = self.route("train_metrics")
         leaves, tree = jax.tree.flatten(outputs)
-        differentiable = tuple(map(_is_differentiable, leaves))
+        differentiable = tuple(map(is_differentiable, leaves))
 
         def loss(groups: Any, reads: Reads) -> Any:
             hooks = self._view(groups, reads, "loss", training=training)
@@ -110,17 +116,17 @@ class Blueprint:
                     for yes, leaf in zip(differentiable, groups["outputs"], strict=True)
                 ]
                 made = jax.tree.unflatten(tree, merged)
-                total, metrics = _split_loss(
-                    hooks.loss(made, **_arguments(wanted, groups)), wanted
+                total, metrics = split_loss(
+                    hooks.loss(made, **hook_arguments(wanted, groups)), wanted
                 )
                 if training:
                     reads.add("member", "train_metrics")
                     if self.hooks.defines("train_metrics"):
                         made_metrics = hooks.train_metrics(
-                            made, **_arguments(extra, groups)
+                            made, **hook_arguments(extra, groups)
                         )
-                        metrics = {**metrics, **_checked_metrics(made_metrics, extra)}
-                return _scalar(total, wanted), (total, metrics)
+                        metrics = {**metrics, **checked_metrics(made_metrics, extra)}
+                return scalar(total, wanted), (total, metrics)
 
             chosen = tuple(
                 leaf
@@ -141,7 +147,7 @@ class Blueprint:
             "outputs": tuple(map(struct, leaves)),
             "batch": {name: batch[name] for name in sorted(needed)},
             "fields": self.fields,
-            "clock": _train_clock() if training else _eval_clock(),
+            "clock": train_clock() if training else eval_clock(),
         }
         return Spec(
             "loss", loss, arguments, "train" if training else "value", extra=tree
@@ -157,7 +163,7 @@ class Blueprint:
             given = iter(groups["cotangent"])
             full = [
                 next(given)
-                if _is_differentiable(leaf)
+                if is_differentiable(leaf)
                 else np.zeros(leaf.shape, jax.dtypes.float0)
                 for leaf in leaves
             ]
@@ -169,13 +175,17 @@ class Blueprint:
             "cotangent": tuple(
                 jax.ShapeDtypeStruct(leaf.shape, leaf.dtype)
                 for leaf in leaves
-                if _is_differentiable(leaf)
+                if is_differentiable(leaf)
             ),
         }
         return Spec("backward", backward, arguments, "train", extra=forward)
 
-    def optimizer(self) -> Spec:
-        """The next parameters, optimizer state and model state, unless something is not finite."""
+    def optimizer(self, loss: Any) -> Spec:
+        """The next parameters and states, unless the loss or a gradient is not finite.
+
+        Args:
+            loss: Aval of the loss.
+        """
         structure = self.structure
 
         def optimizer(groups: Any, reads: Reads) -> Any:
@@ -204,8 +214,8 @@ class Blueprint:
             "params": structure.param_avals, "grads": structure.param_avals,
             "opt": self.opt_avals, "state": structure.state_avals,
             "new_state": structure.state_avals, "hyper": self.hyper, "fields": self.fields,
-            "loss": jax.ShapeDtypeStruct((), jnp.float32),
-            "clock": {name: _train_clock()[name] for name in ("step", "bad")},
+            "loss": struct(loss),
+            "clock": {name: train_clock()[name] for name in ("step", "bad")},
         }  # fmt: skip
         return Spec(
             "optimizer", optimizer, arguments, "train", extra=(self.opt, structure.tree),
@@ -223,9 +233,9 @@ class Blueprint:
             model = self.structure.merge(
                 groups["params"], groups["state"], training=False
             )
-            return hooks.forward(model, **_arguments(wanted, groups))
+            return hooks.forward(model, **hook_arguments(wanted, groups))
 
-        arguments = self._model_arguments(batch, wanted, _eval_clock())
+        arguments = self._model_arguments(batch, wanted, eval_clock())
         return Spec("eval", forward, arguments, "eval", self.eval_content)
 
     # ---- parts
@@ -273,47 +283,6 @@ class Blueprint:
         return leaves
 
 
-def hook_id(hook: str) -> int:
-    """A number per hook name, the same in every process."""
-    return zlib.crc32(hook.encode())
-
-
-def _train_clock() -> dict[str, Any]:
-    return {
-        "key": _key_aval(),
-        "step": jax.ShapeDtypeStruct((), jnp.uint32),
-        "bad": jax.ShapeDtypeStruct((), jnp.bool_),
-    }
-
-
-def _eval_clock() -> dict[str, Any]:
-    return {
-        "key": _key_aval(),
-        "split": jax.ShapeDtypeStruct((), jnp.uint32),
-        "index": jax.ShapeDtypeStruct((), jnp.uint32),
-    }
-
-
-def _key_aval() -> Any:
-    return jax.eval_shape(lambda: jax.random.key(0))
-
-
-def _arguments(wanted: Route, groups: Any) -> dict[str, Any]:
-    """The batch fields of a hook, and its key if it asks for one."""
-    given = wanted.pick(groups["batch"])
-    if wanted.wants_key:
-        clock = groups["clock"]
-        key = jax.random.fold_in(clock["key"], hook_id(wanted.hook))
-        for part in ("step",) if "step" in clock else ("split", "index"):
-            key = jax.random.fold_in(key, clock[part])
-        given[KEY] = key
-    return given
-
-
-def _is_differentiable(leaf: Any) -> bool:
-    return jnp.issubdtype(leaf.dtype, jnp.inexact)
-
-
 def _keep(good: Any, new: Any, old: Any) -> tuple[Any, ...]:
     """New leaves where the step was good, in the old dtypes."""
     return tuple(
@@ -327,68 +296,3 @@ def _select(good: Any, new: Any, old: Any) -> Any:
     return jax.lax.select(
         jnp.broadcast_to(good, old.shape), jnp.asarray(new).astype(old.dtype), old
     )
-
-
-def _check_outputs(outputs: Any, wanted: Route) -> None:
-    leaves = jax.tree.leaves(outputs)
-    if not leaves or not all(hasattr(leaf, "dtype") for leaf in leaves):
-        raise HookError(
-            "`forward` must return an array or a pytree of arrays",
-            where=f"forward, {wanted.place}",
-            fix="return the model's outputs",
-        )
-    if not any(map(_is_differentiable, leaves)):
-        raise HookError(
-            "`forward` returns no floating point array, so there is nothing to differentiate",
-            where=f"forward, {wanted.place}",
-            fix="return the logits, not their argmax",
-        )
-
-
-def _split_loss(result: Any, wanted: Route) -> tuple[Any, dict[str, Any]]:
-    """`loss` may return a scalar, a Mean, or either with a dict of train metrics."""
-    if isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], dict):
-        return result[0], _checked_metrics(result[1], wanted)
-    return result, {}
-
-
-def _scalar(total: Any, wanted: Route) -> Any:
-    if isinstance(total, Mean):
-        total = jnp.asarray(total.total) / jnp.asarray(total.count)
-    shape = (
-        jnp.shape(total)
-        if hasattr(total, "shape") or isinstance(total, int | float)
-        else None
-    )
-    if shape != ():
-        got = (
-            f"an array of shape {tuple(shape)}"
-            if shape is not None
-            else type(total).__name__
-        )
-        raise HookError(
-            f"`loss` returned {got}, not a scalar",
-            where=f"loss, {wanted.place}",
-            fix="reduce it: .mean(), or return nitro.Mean(total, count)",
-        )
-    return jnp.asarray(total).astype(jnp.float32)
-
-
-def _checked_metrics(metrics: Any, wanted: Route) -> dict[str, Any]:
-    if not isinstance(metrics, dict):
-        raise HookError(
-            f"`{wanted.hook}` returned {type(metrics).__name__}, not a dict",
-            where=f"{wanted.hook}, {wanted.place}",
-            fix='return {"name": value}',
-        )
-    for name, value in metrics.items():
-        if not isinstance(value, MetricValue) and jnp.shape(value) != ():
-            raise HookError(
-                f"the train metric `{name}` has shape {jnp.shape(value)}, not ()",
-                where=f"{wanted.hook}, {wanted.place}",
-                fix="reduce it to a scalar, or use nitro.Mean(total, count)",
-            )
-    return {
-        name: value if isinstance(value, MetricValue) else jnp.asarray(value)
-        for name, value in metrics.items()
-    }

@@ -1,0 +1,146 @@
+"""A program traced but not yet compiled, and whether content can vouch for its trace.
+
+What the content walk cannot account for is said, never passed over.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+from jax.extend import core
+
+from .._code.fingerprint import Fingerprint
+from .._experiment.view import Read, Reads
+from .key import Source
+from .lower import Lowered
+from .spec import Spec
+from .trace import Slot, Trace, select, trace
+
+_ATTEMPTS = 2
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One trace of a spec.
+
+    Attributes:
+        trace: The trace.
+        source: What the view answered with, as it is after the trace.
+        model: Content of the model, likewise.
+        moved: What changed while it was traced, in words.
+        closed: The jaxpr to lower: own outputs and used inputs only.
+        inputs: A slot per input of it.
+        outputs: Where each leaf of the traced output is found.
+    """
+
+    trace: Trace
+    source: Source
+    model: Fingerprint | None
+    moved: tuple[str, ...]
+    closed: core.ClosedJaxpr
+    inputs: tuple[Slot, ...]
+    outputs: tuple[Slot, ...]
+
+
+def candidate(spec: Spec, source: Source) -> Candidate:
+    """Trace a spec until nothing that it read changed meanwhile."""
+    for _ in range(_ATTEMPTS):
+        before, model_before = source.again(), spec.model() if spec.model else None
+        traced = trace(spec.name, spec.function, spec.arguments, _Watched(before))
+        after, model = source.again(), spec.model() if spec.model else None
+        moved = [
+            f"`{read.name}` changes while it is traced"
+            for read in traced.reads
+            if before.digest(read) != after.digest(read)
+        ]
+        if model_before and model and model_before.digest != model.digest:
+            moved.append("the model changes while it is traced")
+        if not moved:
+            break
+    closed, inputs, outputs = _interface(spec, traced)
+    return Candidate(traced, after, model, tuple(moved), closed, inputs, outputs)
+
+
+def unsound(made: Candidate, lowered: Lowered) -> tuple[str, ...]:
+    """Why content cannot vouch for a trace; empty if it can."""
+    traced, source, model = made.trace, made.source, made.model
+    reached: set[str] = set(model.codes) if model else set()
+    for read in traced.reads:
+        content = source.content(read)
+        if isinstance(content, Fingerprint):
+            reached |= content.codes
+    suspects = [*source.unsound(traced.reads), *(model.unsound if model else ())]
+    # A read of the clock in code that did not run cannot have reached the program.
+    reasons: list[str] = [r for r in suspects if not r.code or r.code in traced.ran]
+    reasons += made.moved
+    reasons += [
+        f"{name or 'a function'} ran but no name leads to it"
+        for digest, name in traced.ran.items()
+        if digest not in reached
+    ]
+    if not lowered.shareable:
+        reasons.append("it calls back into Python")
+    if _has_user_nodes(traced.out):
+        reasons.append("it returns instances of a class of yours")
+    return tuple(dict.fromkeys(reasons))
+
+
+class _Watched(Reads):
+    """Reads that take the content at the moment of the read, before the code runs."""
+
+    def __init__(self, source: Source):
+        super().__init__()
+        self._source = source
+
+    def add(self, kind: str, name: str) -> None:
+        super().add(kind, name)
+        self._source.digest(Read(kind, name))
+
+
+def _interface(
+    spec: Spec, traced: Trace
+) -> tuple[core.ClosedJaxpr, tuple[Slot, ...], tuple[Slot, ...]]:
+    """Which outputs the executable gives itself, and where the others are found."""
+    jaxpr = traced.jaxpr.jaxpr
+    inputs = {var: slot for var, slot in zip(jaxpr.invars, traced.slots, strict=True)}
+    own: list[int] = []
+    seen: dict[Any, int] = {}
+    outputs: list[Slot] = []
+    for position, var in enumerate(jaxpr.outvars):
+        shared = spec.share_inputs and not isinstance(var, core.Literal)
+        if shared and var in inputs:
+            outputs.append(inputs[var])
+        elif shared and var in seen:
+            outputs.append(("out", seen[var]))
+        else:
+            if not isinstance(var, core.Literal):
+                seen[var] = len(own)
+            outputs.append(("out", len(own)))
+            own.append(position)
+    closed, kept = select(traced.jaxpr, own)
+    return closed, tuple(traced.slots[i] for i in kept), tuple(outputs)
+
+
+def _has_user_nodes(out: Any) -> bool:
+    """Whether a tree holds containers whose class a user may define anew."""
+    found = False
+
+    def visit(node: Any) -> bool:
+        nonlocal found
+        module = type(node).__module__.partition(".")[0]
+        library = module in {
+            "builtins",
+            "collections",
+            "jax",
+            "jaxlib",
+            "numpy",
+            "flax",
+            "nitro_repl",
+        }
+        found = found or not library
+        return False
+
+    jax.tree.leaves(out, is_leaf=visit)
+    return found

@@ -1,0 +1,86 @@
+"""What traced hooks may return, checked while tracing; nothing wrong reaches a compile."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from .._experiment.metrics import Mean, MetricValue
+from .._experiment.routing import Route
+from ..errors import HookError
+
+
+def is_differentiable(leaf: Any) -> bool:
+    """Whether an array has a gradient: floating point or complex."""
+    return jnp.issubdtype(leaf.dtype, jnp.inexact)
+
+
+def check_outputs(outputs: Any, wanted: Route) -> None:
+    """Refuse outputs that are no arrays or have no gradient."""
+    leaves = jax.tree.leaves(outputs)
+    if not leaves or not all(hasattr(leaf, "dtype") for leaf in leaves):
+        raise HookError(
+            "`forward` must return an array or a pytree of arrays",
+            where=f"forward, {wanted.place}",
+            fix="return the model's outputs",
+        )
+    if not any(map(is_differentiable, leaves)):
+        raise HookError(
+            "`forward` returns no floating point array, so there is nothing to differentiate",
+            where=f"forward, {wanted.place}",
+            fix="return the logits, not their argmax",
+        )
+
+
+def split_loss(result: Any, wanted: Route) -> tuple[Any, dict[str, Any]]:
+    """`loss` may return a scalar, a Mean, or either with a dict of train metrics."""
+    if isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], dict):
+        return result[0], checked_metrics(result[1], wanted)
+    return result, {}
+
+
+def scalar(total: Any, wanted: Route) -> Any:
+    """The number to differentiate, at least float32."""
+    if isinstance(total, Mean):
+        total = jnp.asarray(total.total) / jnp.asarray(total.count)
+    shape = (
+        jnp.shape(total)
+        if hasattr(total, "shape") or isinstance(total, int | float)
+        else None
+    )
+    if shape != ():
+        got = (
+            f"an array of shape {tuple(shape)}"
+            if shape is not None
+            else type(total).__name__
+        )
+        raise HookError(
+            f"`loss` returned {got}, not a scalar",
+            where=f"loss, {wanted.place}",
+            fix="reduce it: .mean(), or return nitro.Mean(total, count)",
+        )
+    number = jnp.asarray(total)
+    return number.astype(jnp.promote_types(number.dtype, jnp.float32))
+
+
+def checked_metrics(metrics: Any, wanted: Route) -> dict[str, Any]:
+    """Train metrics: a dict of scalars and metric values."""
+    if not isinstance(metrics, dict):
+        raise HookError(
+            f"`{wanted.hook}` returned {type(metrics).__name__}, not a dict",
+            where=f"{wanted.hook}, {wanted.place}",
+            fix='return {"name": value}',
+        )
+    for name, value in metrics.items():
+        if not isinstance(value, MetricValue) and jnp.shape(value) != ():
+            raise HookError(
+                f"the train metric `{name}` has shape {jnp.shape(value)}, not ()",
+                where=f"{wanted.hook}, {wanted.place}",
+                fix="reduce it to a scalar, or use nitro.Mean(total, count)",
+            )
+    return {
+        name: value if isinstance(value, MetricValue) else jnp.asarray(value)
+        for name, value in metrics.items()
+    }
