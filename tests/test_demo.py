@@ -13,15 +13,19 @@ import nitro_repl as nitro
 from nitro_repl import cli, demo
 
 
-@pytest.fixture
-def told():
-    """A console that keeps what it is told."""
-    return Console(file=io.StringIO(), width=100)
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory):
+    """One demo from an empty cache: whether it held, what it told, its folder."""
+    nitro.programs.clear()
+    folder = tmp_path_factory.mktemp("runs")
+    console = Console(file=io.StringIO(), width=100)
+    held = demo.run_demo(epochs=20, run_dir=str(folder), console=console)
+    return held, console.file.getvalue(), folder
 
 
-def test_the_demo_keeps_its_promises_and_shows_them(told, tmp_path, fresh_programs):
-    assert demo.run_demo(epochs=20, run_dir=str(tmp_path), console=told)
-    text = told.file.getvalue()
+def test_the_demo_keeps_its_promises_and_shows_them(shown):
+    held, text, _ = shown
+    assert held
     assert "XLA compiles for it: 0" in text
     assert "run.stale: loss" in text
     assert re.search(r"loss: compiled, .*In \[2\]", text)
@@ -29,48 +33,39 @@ def test_the_demo_keeps_its_promises_and_shows_them(told, tmp_path, fresh_progra
     assert float(accuracy[1]) >= demo.TARGET
 
 
-def test_the_demo_counts_what_was_compiled_at_the_start_and_for_the_edit(
-    told, fresh_programs
-):
-    demo.run_demo(epochs=3, run_dir=None, console=told)
-    rows = re.findall(
-        r"^ (\w+) +(compiled|reused) +(\d+) +(compiled|reused) +(\d+) *$",
-        told.file.getvalue(),
-        re.MULTILINE,
-    )
-    assert rows == [
+def test_the_demo_counts_what_was_compiled_at_the_start_and_for_the_edit(shown):
+    _, text, _ = shown
+    row = r"^ (\w+) +(compiled|reused) +(\d+) +(compiled|reused) +(\d+) *$"
+    assert re.findall(row, text, re.MULTILINE) == [
         ("forward", "compiled", "1", "reused", "0"),
         ("backward", "compiled", "1", "reused", "0"),
         ("loss", "compiled", "2", "compiled", "2"),
         ("optimizer", "compiled", "1", "reused", "0"),
         ("eval", "compiled", "1", "reused", "0"),
     ]
-    assert re.search(r"any other +\d+ +0 *$", told.file.getvalue(), re.MULTILINE)
+    assert re.search(r"any other +\d+ +0 *$", text, re.MULTILINE)
 
 
-def test_the_files_of_the_run_are_where_the_demo_says(told, tmp_path):
-    demo.run_demo(epochs=3, run_dir=str(tmp_path), console=told)
-    told.file.seek(0)
-    said = re.sub(r"\s", "", told.file.read()).partition("filesoftherun:")[2]
-    [record] = tmp_path.glob("Digits/*/run.json")
+def test_the_files_of_the_run_are_where_the_demo_says(shown):
+    _, text, folder = shown
+    said = re.sub(r"\s", "", text).partition("filesoftherun:")[2]
+    [record] = folder.glob("Digits/*/run.json")
     assert said == str(record.parent)
     assert json.loads(record.read_text())["outcome"] == "done"
 
 
-def test_another_width_compiles_the_model_and_the_first_one_nothing(fresh_programs):
+def test_another_width_compiles_all_but_the_loss_and_the_first_width_nothing(shown):
     names = {"__name__": "cells"}
     exec(demo.EXPERIMENT, names)
 
     def compiled_for(width):
         known = len(nitro.programs.events())
-        settings = {"max_steps": 19, "max_epochs": 1, "run_dir": None}
-        nitro.Nitro(names["Digits"](width=width), **settings).train()
+        nitro.Nitro(names["Digits"](width=width), max_epochs=1, run_dir=None).train()
         events = nitro.programs.events()[known:]
         return {event.program for event in events if event.outcome == "compiled"}
 
-    assert compiled_for(8) == {"forward", "backward", "loss", "optimizer", "eval"}
     assert compiled_for(16) == {"forward", "backward", "optimizer", "eval"}
-    assert compiled_for(8) == set()
+    assert compiled_for(demo.WIDTH) == set()
 
 
 def test_without_scikit_learn_the_demo_says_what_to_install(monkeypatch, capsys):
