@@ -23,6 +23,7 @@ from .._experiment.routing import Route, route
 from .._experiment.view import Reads, view
 from ..errors import HookError
 from .clock import eval_clock, hook_arguments, train_clock
+from .guard import keep_if
 from .key import model_content, struct
 from .model import Structure, state_of
 from .results import (
@@ -191,20 +192,22 @@ class Blueprint:
         def optimizer(groups: Any, reads: Reads) -> Any:
             hooks = self._view(groups, reads, "optimizer", training=True)
             made = transformation(hooks.optimizer, Hyperparameters(groups["hyper"]))
-            params, grads, clock = groups["params"], groups["grads"], groups["clock"]
-            tree = structure.nested(params)
-            grad_tree = structure.nested(grads)
+            clock, loss = groups["clock"], groups["loss"]
+            params = structure.nested(groups["params"])
+            grads = structure.nested(groups["grads"])
             opt = jax.tree.unflatten(self.opt, groups["opt"])
-            updates, new_opt = made.update(
-                grad_tree, opt, tree, value=groups["loss"], grad=grad_tree
-            )
-            new_params = jax.tree.leaves(optax.apply_updates(tree, updates))
-            norm = optax.tree.norm(grad_tree)
-            good = jnp.isfinite(groups["loss"]) & jnp.isfinite(norm) & ~clock["bad"]
+
+            def update() -> Any:
+                updates, after = made.update(grads, opt, params, value=loss, grad=grads)
+                stepped = jax.tree.leaves(optax.apply_updates(params, updates))
+                return stepped, self._checked_opt(after), groups["new_state"]
+
+            norm = optax.tree.norm(grads)
+            good = jnp.isfinite(loss) & jnp.isfinite(norm) & ~clock["bad"]
+            kept = (groups["params"], groups["opt"], groups["state"])
+            moved = keep_if(good, update, kept)
             return (
-                _keep(good, new_params, params),
-                _keep(good, self._checked_opt(new_opt), groups["opt"]),
-                _keep(good, groups["new_state"], groups["state"]),
+                *moved,
                 clock["step"] + good.astype(clock["step"].dtype),
                 ~good,
                 norm,
@@ -281,18 +284,3 @@ class Blueprint:
                 fix="return an optax transformation whose update keeps the structure that init made",
             )
         return leaves
-
-
-def _keep(good: Any, new: Any, old: Any) -> tuple[Any, ...]:
-    """New leaves where the step was good, in the old dtypes."""
-    return tuple(
-        _select(good, fresh, kept) for fresh, kept in zip(new, old, strict=True)
-    )
-
-
-def _select(good: Any, new: Any, old: Any) -> Any:
-    if jax.dtypes.issubdtype(old.dtype, jax.dtypes.prng_key):
-        return jnp.where(good, new, old)
-    return jax.lax.select(
-        jnp.broadcast_to(good, old.shape), jnp.asarray(new).astype(old.dtype), old
-    )
