@@ -1,0 +1,326 @@
+"""Time a step and an edit of the loss beside a loop written by hand with optax.
+
+    python tests/bench/steps.py [--jobs tiny,mlp,cnn] [--rounds 7] [--edits 5]
+
+Both loops train the same network on the same batches in one process. They take turns,
+so that whatever else the machine does hits both alike: read the ratios, which compare
+neighbours in time, before the microseconds. An edit is timed from the edited cell to
+the end of the first step under it, as a user would make it: by hand, the loss cell and
+the cell of the jitted step; here, the loss cell and a swap.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import os
+import statistics
+import time
+
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from flax import nnx
+
+import nitro_repl as nitro
+
+JOBS = {  # the shape of a sample, samples in a batch, steps in a round
+    "tiny": ((16,), 8, 400),  # next to no arithmetic: what the loop itself costs
+    "mlp": ((784,), 64, 200),
+    "cnn": ((28, 28, 1), 64, 40),
+}
+WIDTHS = {"tiny": 16, "mlp": 256}
+EDITS = ("comment", "constant", "helper")
+
+LOSS = """
+def soften(labels, amount):{comment}
+    return (1 - amount) * jax.nn.one_hot(labels, 10) + amount / 10{helper}
+
+def cross_entropy(logits, labels):
+    targets = soften(labels, {constant})
+    return -(targets * jax.nn.log_softmax(logits)).sum(-1).mean()
+"""
+
+STEP = """
+@functools.partial(jax.jit, donate_argnums=(0, 1))
+def step(params, state, x, y):
+    def loss(params):
+        return cross_entropy(forward(params, x), y)
+    value, grads = jax.value_and_grad(loss)(params)
+    updates, state = optimizer.update(grads, state, params)
+    return optax.apply_updates(params, updates), state, value
+"""
+
+EXPERIMENT = """
+class Bench(nitro.Experiment):
+    def build_data(self):
+        return {"train": loader}
+
+    def build_model(self, rngs):
+        return Net(rngs)
+
+    def forward(self, model, *, x):
+        return model(x)
+
+    def loss(self, logits, *, y):
+        return cross_entropy(logits, y)
+
+    def optimizer(self, hp):
+        return optax.adam(hp.learning_rate)
+"""
+
+
+class Cells:
+    """A namespace in which source is run as cells of a notebook are."""
+
+    def __init__(self, **names):
+        libraries = {"functools": functools, "jax": jax, "jnp": jnp, "optax": optax}
+        self.names = {"__name__": "bench", "nitro": nitro, **libraries, **names}
+        self._number = 0
+
+    def run(self, source):
+        self._number += 1
+        exec(compile(source, f"<cell {self._number}>", "exec"), self.names)
+
+    def __getitem__(self, name):
+        return self.names[name]
+
+
+class Batches:
+    """Random batches, in another order each time; only their time matters."""
+
+    def __init__(self, job):
+        shape, self.batch, self.steps = JOBS[job]
+        rng = np.random.default_rng(0)
+        rows = self.batch * self.steps
+        self.x = rng.normal(size=(rows, *shape)).astype(np.float32)
+        self.y = rng.integers(0, 10, rows).astype(np.int32)
+
+    def __len__(self):
+        return self.steps
+
+    def __iter__(self):
+        order = np.random.default_rng().permutation(len(self.x))
+        for rows in order.reshape(self.steps, self.batch):
+            yield {"x": self.x[rows], "y": self.y[rows]}
+
+
+class ByHand:
+    """The loop that one writes for speed: one jitted step, plain dicts, donation."""
+
+    name = "by hand"
+
+    def __init__(self, job):
+        self.loader = Batches(job)
+        self.params, forward = HAND_WRITTEN[job]()
+        optimizer = optax.adam(1e-3)
+        self.state = optimizer.init(self.params)
+        self.cells = Cells(forward=forward, optimizer=optimizer)
+        self.edit(loss_source())
+
+    def round(self):
+        losses = [self.step(**batch) for batch in self.loader]
+        return [float(loss) for loss in losses]
+
+    def edit(self, source):
+        self.cells.run(source)
+        self.cells.run(STEP)  # else the compiled step keeps the old loss
+        float(self.step(**next(iter(self.loader))))
+
+    def step(self, x, y):
+        out = self.cells["step"](self.params, self.state, x, y)
+        self.params, self.state, loss = out
+        return loss
+
+    def close(self):
+        pass
+
+
+class Live:
+    """A live run, advanced as many steps as the other loop does."""
+
+    name = "nitro"
+
+    def __init__(self, job):
+        self.loader = Batches(job)
+        net = functools.partial(NETS[job], *sizes(job))
+        self.cells = Cells(loader=self.loader, Net=net)
+        self.cells.run(loss_source())
+        self.cells.run(EXPERIMENT)
+        handle = nitro.Nitro(self.cells["Bench"], run_dir=None, logger=None)
+        self.run = handle.train(background=True, paused=True)
+        self.run.advance(1)
+
+    def round(self):
+        self.run.advance(len(self.loader))
+        return self.run.history()["loss"][-len(self.loader) :].tolist()
+
+    def edit(self, source):
+        self.cells.run(source)
+        self.run.swap()
+        self.run.advance(1)
+
+    def close(self):
+        self.run.stop()
+
+
+class Dense(nnx.Module):
+    def __init__(self, inputs, width, rngs):
+        self.first = nnx.Linear(inputs, width, rngs=rngs)
+        self.last = nnx.Linear(width, 10, rngs=rngs)
+
+    def __call__(self, x):
+        return self.last(nnx.relu(self.first(x)))
+
+
+class Convolutional(nnx.Module):
+    def __init__(self, rngs):
+        self.first = nnx.Conv(1, 16, (3, 3), rngs=rngs)
+        self.second = nnx.Conv(16, 32, (3, 3), rngs=rngs)
+        self.last = nnx.Linear(7 * 7 * 32, 10, rngs=rngs)
+
+    def __call__(self, x):
+        for layer in (self.first, self.second):
+            x = nnx.max_pool(nnx.relu(layer(x)), (2, 2), (2, 2))
+        return self.last(x.reshape(len(x), -1))
+
+
+NETS = {"tiny": Dense, "mlp": Dense, "cnn": Convolutional}
+
+
+def sizes(job):
+    """Inputs and hidden units of a dense network."""
+    return (JOBS[job][0][0], WIDTHS[job]) if job in WIDTHS else ()
+
+
+def dense_by_hand(inputs, width):
+    make, keys = jax.nn.initializers.lecun_normal(), jax.random.split(jax.random.key(0))
+    params = {
+        "w1": make(keys[0], (inputs, width)),
+        "b1": jnp.zeros(width),
+        "w2": make(keys[1], (width, 10)),
+        "b2": jnp.zeros(10),
+    }
+
+    def forward(p, x):
+        return jax.nn.relu(x @ p["w1"] + p["b1"]) @ p["w2"] + p["b2"]
+
+    return params, forward
+
+
+def convolutional_by_hand():
+    make = jax.nn.initializers.lecun_normal()
+    keys = jax.random.split(jax.random.key(0), 3)
+    params = {
+        "k1": make(keys[0], (3, 3, 1, 16)),
+        "c1": jnp.zeros(16),
+        "k2": make(keys[1], (3, 3, 16, 32)),
+        "c2": jnp.zeros(32),
+        "w": make(keys[2], (7 * 7 * 32, 10)),
+        "b": jnp.zeros(10),
+    }
+
+    def layer(x, kernel, bias):
+        layout = ("NHWC", "HWIO", "NHWC")
+        x = jax.lax.conv_general_dilated(
+            x, kernel, (1, 1), "SAME", dimension_numbers=layout
+        )
+        x = jax.nn.relu(x + bias)
+        window = (1, 2, 2, 1)
+        return jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, window, window, "VALID")
+
+    def forward(p, x):
+        x = layer(layer(x, p["k1"], p["c1"]), p["k2"], p["c2"])
+        return x.reshape(len(x), -1) @ p["w"] + p["b"]
+
+    return params, forward
+
+
+HAND_WRITTEN = {
+    "tiny": functools.partial(dense_by_hand, *sizes("tiny")),
+    "mlp": functools.partial(dense_by_hand, *sizes("mlp")),
+    "cnn": convolutional_by_hand,
+}
+
+
+def loss_source(edit="", number=0):
+    """The loss cell, as it is or edited as never before."""
+    return LOSS.format(
+        comment="  # a comment\n    # of two lines" if edit == "comment" else "",
+        constant=0.05 + 1e-4 * number if edit == "constant" else 0.05,
+        helper=f" + {1e-4 * number:.6f}" if edit == "helper" else "",
+    )
+
+
+def seconds(call, *arguments):
+    started = time.perf_counter()
+    call(*arguments)
+    return time.perf_counter() - started
+
+
+def time_rounds(loops, rounds):
+    """Seconds for each round of each loop, taking turns."""
+    for loop in loops:
+        loop.round()  # first touches
+    turns = [[seconds(loop.round) for loop in loops] for _ in range(rounds)]
+    return list(zip(*turns, strict=True))
+
+
+def time_edits(loops, count):
+    """Per kind of edit, seconds for each edit of each loop; what nitro compiled."""
+    times, compiled = {}, {}
+    for kind in EDITS:
+        turns = []
+        for number in range(1, count + 1):
+            for loop in loops:
+                loop.edit(loss_source())
+            known = len(nitro.programs.events())
+            source = loss_source(kind, number)
+            turns.append([seconds(loop.edit, source) for loop in loops])
+            events = nitro.programs.events()[known:]
+            names = {event.program for event in events if event.outcome == "compiled"}
+            compiled.setdefault(kind, set()).update(names)
+        times[kind] = list(zip(*turns, strict=True))
+    return times, compiled
+
+
+def report(job, loops, rounds, edits):
+    steps, median = JOBS[job][2], statistics.median
+    turns = time_rounds(loops, rounds)
+    times, compiled = time_edits(loops, edits)
+    print(f"\n{job}: {steps} steps of {JOBS[job][1]} samples a round, {rounds} rounds")
+    print(f"{'':9}{'us/step':>9}{'fastest':>9}   {'ms for an edit of a':>19}", end="")
+    print(*(f"{kind:>10}" for kind in EDITS))
+    for index, loop in enumerate(loops):
+        taken = [1e6 * t / steps for t in turns[index]]
+        print(f"{loop.name:9}{median(taken):9.0f}{min(taken):9.0f}{'':22}", end="")
+        print(*(f"{1e3 * median(times[kind][index]):10.0f}" for kind in EDITS))
+    hand, live = turns
+    speed = median([a / b for a, b in zip(hand, live, strict=True)])
+    more = median([b - a for a, b in zip(hand, live, strict=True)])
+    print(f"a step of nitro: {1e6 * more / steps:+.0f} us, {speed:.2f} of the speed")
+    for kind in EDITS:
+        a, b = times[kind]
+        ratio = median([y / x for x, y in zip(a, b, strict=True)])
+        what = ", ".join(sorted(compiled[kind])) or "nothing"
+        print(f"an edit of a {kind}: {ratio:.2f} of the time, compiled: {what}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--jobs", default="tiny,mlp,cnn")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--edits", type=int, default=5)
+    options = parser.parse_args()
+    for job in options.jobs.split(","):
+        loops = [ByHand(job), Live(job)]
+        report(job, loops, options.rounds, options.edits)
+        for loop in loops:
+            loop.close()
+
+
+if __name__ == "__main__":
+    main()
