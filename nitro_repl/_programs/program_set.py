@@ -176,10 +176,8 @@ class ProgramSet:
 
 
 def batch_signature(batch: Avals) -> Hashable:
-    """Names, shapes and dtypes of a batch."""
-    return tuple(
-        (name, array.shape, str(array.dtype)) for name, array in sorted(batch.items())
-    )
+    """Names, shapes and dtypes of a batch with sorted names."""
+    return tuple([(name, array.shape, array.dtype) for name, array in batch.items()])
 
 
 def _structs(batch: Avals) -> Batch:

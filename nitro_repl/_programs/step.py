@@ -40,15 +40,11 @@ class Report:
     """What a step tells, still on the device.
 
     Attributes:
-        loss: Scalar.
-        grad_norm: Scalar, over all parameters.
-        bad: Whether this or an earlier step was not finite.
+        numbers: The loss and the gradient norm, shape (2,): one array, one transfer.
         metrics: Leaves of the train metrics; `TrainStep.metrics` is their tree.
     """
 
-    loss: Any
-    grad_norm: Any
-    bad: Any
+    numbers: Any
     metrics: Arrays
 
 
@@ -78,7 +74,6 @@ class TrainStep:
         _, cotangent, self.metrics = loss.out
         wires.positions[("loss",)] = places[0]
         wires.name("cotangent", places[1 : 1 + len(cotangent)])
-        self._loss_at = places[0]
         self._metrics = _take(places[1 + len(cotangent) :])
         self._backward = wires.call(backward)
         wires.name("grads", wires.add("backward", backward))
@@ -111,9 +106,15 @@ class TrainStep:
         env += self._backward(env)
         out = self._optimizer(env)
         n, m, k = self._sizes
-        step, bad, norm = out[n + m + k :]
-        after = Carry(out[:n], out[n + m : n + m + k], out[n : n + m], step, bad)
-        return after, Report(env[self._loss_at], norm, bad, self._metrics(env))
+        step, bad, numbers = out[n + m + k :]
+        after = Carry(
+            params=out[n : n + m],
+            state=out[n + m : n + m + k],
+            opt=out[:n],
+            step=step,
+            bad=bad,
+        )
+        return after, Report(numbers, self._metrics(env))
 
 
 class EvalStep:

@@ -200,18 +200,16 @@ class Blueprint:
             def update() -> Any:
                 updates, after = made.update(grads, opt, params, value=loss, grad=grads)
                 stepped = jax.tree.leaves(optax.apply_updates(params, updates))
-                return stepped, self._checked_opt(after), groups["new_state"]
+                return self._checked_opt(after), stepped, groups["new_state"]
 
             norm = optax.tree.norm(grads)
             good = jnp.isfinite(loss) & jnp.isfinite(norm) & ~clock["bad"]
-            kept = (groups["params"], groups["opt"], groups["state"])
+            # Donated inputs are matched to outputs in order: the same order, or XLA copies.
+            kept = (groups["opt"], groups["params"], groups["state"])
             moved = keep_if(good, update, kept)
-            return (
-                *moved,
-                clock["step"] + good.astype(clock["step"].dtype),
-                ~good,
-                norm,
-            )
+            numbers = jnp.stack([loss, norm.astype(loss.dtype)])
+            step = clock["step"] + good.astype(clock["step"].dtype)
+            return (*moved, step, ~good, numbers)
 
         arguments = {
             "params": structure.param_avals, "grads": structure.param_avals,
