@@ -1,6 +1,7 @@
 """Say where code stands, the way a notebook user would.
 
-A place is `In [7], line 3` for a cell and `losses.py:12` for a file, never a temporary path.
+A place is `In [7], line 3` for a cell and `losses.py:12` for a file, never a
+temporary path.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ class Experiment:
                 raise FieldError(
                     f"the field `{declared.name}` needs a value",
                     where=f"{type(self).__name__}()",
-                    fix=f"{type(self).__name__}({declared.name}=...), or give the field a default",
+                    fix=f"{type(self).__name__}({declared.name}=...)",
                 )
         self.__dict__["_given"] = frozenset(values)
 
@@ -155,7 +155,7 @@ class Experiment:
             )
         if uses_bare_super(function):
             raise HookError(
-                f"`{name}` uses super() without arguments, which only works in a class body",
+                f"`{name}` uses super() without arguments outside of a class body",
                 where=place(function),
                 fix=f"super({cls.__name__}, self).{name}(...)",
             )

@@ -1,7 +1,7 @@
 """Values of Device fields: cast to what the field holds, placed on the device.
 
-A number stays weakly typed, so in arithmetic it behaves like the Python number it replaces;
-a cast never changes dtype, shape or structure of a value that programs already take.
+A number stays weakly typed, so in arithmetic it behaves like the Python number it
+replaces; a cast never changes the avals that programs already take.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _misfit(name: str, got: str, kind: type) -> FieldError:
     return FieldError(
         f"`{name}` is a Device[{kind.__name__}] and cannot be {got}",
         where=f"field {name}",
-        fix=f"give one {'whole ' if kind is int else ''}number, for example {name}={kind(1)}",
+        fix=f"give one{' whole' if kind is int else ''} number: {name}={kind(1)}",
     )
 
 
@@ -92,7 +92,8 @@ def _array(leaf: Any, name: str) -> Any:
         raise FieldError(
             f"`{name}` is a Device field and cannot hold {type(leaf).__name__}",
             where=f"field {name}",
-            fix="give a number, an array, or a pytree of arrays; or leave the field unmarked (Host)",
+            fix="give a number, an array, or a pytree of arrays;\n"
+            "or leave the field unmarked (Host)",
         )
     return array.astype(jax.dtypes.canonicalize_dtype(array.dtype), copy=True)
 
@@ -108,9 +109,9 @@ def _like(made: Any, current: Any, name: str) -> Any:
     def fit(new: Any, old: Any) -> Any:
         if new.shape != old.shape:
             raise FieldError(
-                f"`{name}` has shape {tuple(old.shape)} and cannot become {tuple(new.shape)}",
+                f"`{name}` has shape {tuple(old.shape)}, not {tuple(new.shape)}",
                 where=f"field {name}",
-                fix="give the same shape, or build a new Nitro: the shape is part of the programs",
+                fix="give the same shape, or build a new Nitro",
             )
         if not np.can_cast(new.dtype, old.dtype, "same_kind"):
             raise FieldError(

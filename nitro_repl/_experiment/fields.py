@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import inspect
 import typing
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, TypeVar
@@ -119,7 +120,7 @@ def collect_fields(
     """
     declared: dict[str, Field] = {}
     scope = {**vars(typing), **global_names, **local_names}
-    for name, annotation in cls.__dict__.get("__annotations__", {}).items():
+    for name, annotation in inspect.get_annotations(cls).items():
         resolved = _resolve(annotation, scope, f"{cls.__name__}.{name}")
         if _is_class_variable(resolved) or name.startswith("_"):
             continue

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dis
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -61,7 +62,7 @@ HOOKS: Mapping[str, Hook] = {
             batch=True,
             traced=True,
             required=True,
-            example="def loss(self, logits, *, label): return optax.losses.softmax_cross_entropy_with_integer_labels(logits, label).mean()",
+            example="def loss(self, out, *, label): return abs(out - label).mean()",
         ),
         Hook("train_metrics", ("outputs",), batch=True, traced=True),
         Hook("metrics", ("outputs",), batch=True),
@@ -73,7 +74,7 @@ HOOKS: Mapping[str, Hook] = {
 
 
 class Hooks(Mapping[str, Any]):
-    """The members of an experiment class at one moment, plus what a run binds over them.
+    """The members of a class at one moment, plus what a run binds over them.
 
     Example:
         >>> hooks = Hooks.of(Digits).bind(loss=focal)
@@ -180,7 +181,7 @@ def _calls_bare_super(code: CodeType) -> bool:
         and step.argval == "super"
         and after.opname == "CALL"
         and after.arg == 0
-        for step, after in zip(steps, steps[1:], strict=False)
+        for step, after in pairwise(steps)
     )
 
 

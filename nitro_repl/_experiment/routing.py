@@ -60,7 +60,8 @@ class Route:
                 f"`{self.hook}` needs {names}, but a batch of `{split}` has "
                 + (", ".join(f"`{name}`" for name in have) or "no fields"),
                 where=f"{self.hook}, {self.place}" if self.place else self.hook,
-                fix=f"yield {names} from build_data, or rename the parameter, or give it a default",
+                fix=f"yield {names} in build_data, rename the parameter,\n"
+                "or give it a default",
             )
 
 

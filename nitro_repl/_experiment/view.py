@@ -1,7 +1,7 @@
 """What `self` is inside a compiled hook: the traced view.
 
 It is an instance of the user's class, gives literals and tracers, refuses Host fields,
-and records every name that was read: same code and same values of those names = same trace.
+and records every name that is read: the same values of those are the same trace.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class _State:
 
 
 class _View:
-    """Mixed in before the user's class; see `view`."""
+    """Mixed in before the user's class."""
 
     __is_view__ = True
 
@@ -81,41 +81,43 @@ class _View:
     def __setattr__(self, name: str, value: Any) -> None:
         state: _State = object.__getattribute__(self, "__state__")
         raise HookError(
-            f"`self.{name} = ...` in compiled code: the value would leak out of the trace",
+            f"`self.{name} = ...` in compiled code would leak out of the trace",
             where=_caller(type(state.experiment).__name__, state.program),
             fix="return the value from the hook instead, for example as a train metric",
         )
 
 
-def view(
+def traced_view(
     experiment: Experiment,
     hooks: Hooks,
+    reads: Reads,
     *,
     device: Mapping[str, Any],
     training: bool,
     program: str,
-    reads: Reads,
-    host: bool = False,
 ) -> Any:
-    """Make the `self` of a traced hook, or of `build_model`.
+    """Make the `self` of a traced hook.
 
     Args:
         experiment: Gives the GraphConst values.
         hooks: Gives methods and class attributes, as pinned.
+        reads: Filled with the names that are read.
         device: Tracers of the Device fields.
         training: What `self.training` is.
         program: Name of the program being traced, for messages.
-        reads: Filled with the names that are read.
-        host: For `build_model`: Host fields may be read, Device fields may not.
     """
-    cls = type(experiment)
-    made = type(
-        cls.__name__,
-        (_View, cls),
-        {"__module__": cls.__module__, "__qualname__": cls.__qualname__},
-    )
-    instance = object.__new__(made)
-    state = _State(experiment, hooks, device, training, program, reads, host)
+    return _make(_State(experiment, hooks, device, training, program, reads, False))
+
+
+def host_view(experiment: Experiment, hooks: Hooks, reads: Reads) -> Any:
+    """Make the `self` of `build_model`: Host fields may be read, Device fields not."""
+    return _make(_State(experiment, hooks, {}, False, "build_model", reads, True))
+
+
+def _make(state: _State) -> Any:
+    cls = type(state.experiment)
+    names = {"__module__": cls.__module__, "__qualname__": cls.__qualname__}
+    instance = object.__new__(type(cls.__name__, (_View, cls), names))
     object.__setattr__(instance, "__state__", state)
     return instance
 
@@ -134,7 +136,7 @@ def _read_field(state: _State, name: str, residency: Residency) -> Any:
     declared = type(state.experiment).__fields__[name]
     kind = declared.marker
     raise HostFieldError(
-        f"`self.{name}` is a Host field and was read in compiled code (program `{state.program}`)",
+        f"`self.{name}` is a Host field, read in the program `{state.program}`",
         where=_caller(type(state.experiment).__name__, state.program),
         fix=f"mark it `{name}: GraphConst[{kind}]` (baked in, a change compiles), or\n"
         f"`{name}: Device[{kind}]` (an input, a change costs nothing), or\n"
@@ -144,7 +146,7 @@ def _read_field(state: _State, name: str, residency: Residency) -> Any:
 
 def _device_on_host(state: _State, name: str) -> FieldError:
     return FieldError(
-        f"`self.{name}` is a Device field and was read in `{state.program}`, where its value would be frozen",
+        f"`self.{name}` is a Device field; `{state.program}` would freeze its value",
         where=_caller(type(state.experiment).__name__, state.program),
         fix=f"read it in forward, loss or optimizer, where it can change live, or\n"
         f"mark it `{name}: GraphConst[...]` if it shapes the model",

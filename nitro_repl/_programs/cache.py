@@ -1,7 +1,7 @@
 """The cache of compiled programs, one per process, shared by all handles.
 
-A hit is provably the same program: same avals and settings, same content of everything the
-trace read, nothing run that the content walk did not reach. In doubt, trace and compare.
+A hit is provably the same program: same avals and settings, same content of everything
+the trace read, nothing run that no name leads to. In doubt, trace and compare.
 """
 
 from __future__ import annotations
@@ -204,7 +204,7 @@ class ProgramCache(View):
             return list(self._events)
 
     def why(self) -> Reasons:
-        """Per program, the latest outcome that was not a hit, and its cause in words."""
+        """Per program, the latest outcome that was no hit, and its cause in words."""
         with self._lock:
             return Reasons(list(self._why.values()))
 

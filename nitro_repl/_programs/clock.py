@@ -1,6 +1,7 @@
 """The clock of a run inside programs, and what a hook is called with.
 
-Randomness is a function of (seed, hook, step), in evaluation of (seed, hook, split, batch).
+Randomness is a function of (seed, hook, step); in evaluation of (seed, hook, split,
+batch index).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Turn what went wrong in a trace into our terms: which hook, which line, what to write.
+"""Say what went wrong in a trace in our terms: which hook, which line, what to write.
 
 Errors of our own pass through unchanged.
 """
@@ -25,13 +25,13 @@ LIBRARY = tuple({
 _KNOWN: tuple[tuple[type[Exception] | tuple[type[Exception], ...], str, str], ...] = (
     (
         jax.errors.UnexpectedTracerError,
-        "an array of this trace was kept outside of it (on a global, a list or an object) and used again",
+        "an array of a trace was kept on a global, a list or an object, and used again",
         "return the value from the hook instead of storing it",
     ),
     (
         jax.errors.TracerBoolConversionError,
-        "a Python `if`, `while`, `and` or `or` depends on the value of an array, which is not known while compiling",
-        "use jnp.where or jax.lax.cond; or mark the field GraphConst if it steers Python code",
+        "a Python `if`, `while`, `and` or `or` depends on the value of an array",
+        "use jnp.where or jax.lax.cond; mark a field that steers Python GraphConst",
     ),
     (
         (
@@ -44,7 +44,7 @@ _KNOWN: tuple[tuple[type[Exception] | tuple[type[Exception], ...], str, str], ..
     (
         jax.errors.ConcretizationTypeError,
         "Python needs the value of an array, which is not known while compiling",
-        "use jax.numpy instead of float(), int() or .item(); or mark the field GraphConst",
+        "use jax.numpy, not float(), int() or .item(); or mark the field GraphConst",
     ),
 )
 
@@ -75,9 +75,9 @@ def hook_error(what: str, error: Exception) -> HookError:
             return HookError(meaning, where=f"{what}, {where}", fix=fix)
     if "different trace level" in str(error):
         return HookError(
-            "the model changes its state (Dropout, BatchNorm) inside jax.lax.scan, jax.vmap or jax.grad",
+            "the model changes state (Dropout, BatchNorm) in jax.lax.scan or jax.vmap",
             where=f"{what}, {where}",
-            fix="use nnx.scan, nnx.vmap or nnx.grad there, or draw from the hook's own `key`",
+            fix="use nnx.scan or nnx.vmap there, or draw from the hook's own `key`",
         )
     first = (str(error).strip().splitlines() or [""])[0][:300]
     return HookError(

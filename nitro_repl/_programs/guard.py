@@ -1,4 +1,4 @@
-"""The non-finite guard: new values where a step was good, the old ones where it was not."""
+"""The non-finite guard: new values after a good step, the old ones after a bad one."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """What decides a trace, as keys: avals, JAX settings, and digests of what a view read.
 
-In doubt a key differs; a false difference costs a trace, a false match would be a wrong program.
+In doubt a key differs: a false difference costs a trace, a false match would be a
+wrong program.
 """
 
 from __future__ import annotations
@@ -162,7 +163,7 @@ _JIT_OPTIONS = (
 
 
 def _jit_options(dispatch: Any) -> object:
-    """Donation, inlining and the like, which jit keeps in the closure of its dispatch."""
+    """Donation, inlining and the like, from the closure of jit's dispatch."""
     dispatch = getattr(dispatch, "__wrapped__", dispatch)
     for cell in getattr(dispatch, "__closure__", None) or ():
         if type(cell.cell_contents).__name__ == "PjitInfo":

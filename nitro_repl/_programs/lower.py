@@ -44,7 +44,7 @@ class Lowered:
 def lower(
     name: str, closed: core.ClosedJaxpr, slots: tuple[Slot, ...], donate: frozenset[str]
 ) -> Lowered:
-    """Lower a jaxpr as `nitro_<name>`, donating the inputs of the groups in `donate`."""
+    """Lower a jaxpr as `nitro_<name>`, donating the input groups in `donate`."""
     call = core.jaxpr_as_fun(closed)
 
     def run(*arguments: Any) -> Any:

@@ -1,7 +1,7 @@
 """Optimizer state: made once, and carried over when the optimizer is swapped.
 
-State moves only between slots of the same state class, field and parameter path; anything
-else starts fresh and is listed.
+State moves only between slots of the same state class, field and parameter path;
+anything else starts fresh and is listed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from .._experiment.hyper import Hyperparameters, transformation
-from .._experiment.view import Reads, view
+from .._experiment.view import Reads, traced_view
 
 
 def initial(blueprint_parts: Any, params: Any, fields: Any, hyper: Any) -> Any:
@@ -30,15 +30,10 @@ def initial(blueprint_parts: Any, params: Any, fields: Any, hyper: Any) -> Any:
         with the parameters or between leaves, so all can be donated.
     """
     experiment, hooks = blueprint_parts
-    traced_view = view(
-        experiment,
-        hooks,
-        device=fields,
-        training=True,
-        program="optimizer",
-        reads=Reads(),
+    concrete = traced_view(
+        experiment, hooks, Reads(), device=fields, training=True, program="optimizer"
     )
-    made = transformation(traced_view.optimizer, Hyperparameters(hyper))
+    made = transformation(concrete.optimizer, Hyperparameters(hyper))
     return jax.tree.map(_own, made.init(params))
 
 
@@ -46,8 +41,8 @@ def carry_over(old: Any, new: Any) -> tuple[Any, list[str], list[str]]:
     """Fill a fresh optimizer state with what an old one has for the same slots.
 
     Returns:
-        The filled state, the slots kept and the slots that start fresh, as texts such as
-        `ScaleByAdamState.mu.a.kernel`.
+        The filled state, the slots kept and the slots that start fresh, as texts
+        such as `ScaleByAdamState.mu.a.kernel`.
     """
     have = {path: leaf for path, leaf in _slots(old)}
     kept: list[str] = []

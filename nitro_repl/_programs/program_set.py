@@ -19,6 +19,9 @@ from .training import Batch, Blueprint
 
 Avals = Mapping[str, Any]
 
+_TRAIN_CLOCK = {"key": 0, "step": 0, "bad": 0}
+_EVAL_CLOCK = {"key": 0, "split": 0, "index": 0}
+
 
 class ProgramSet:
     """Train and evaluation steps of one blueprint.
@@ -138,28 +141,37 @@ class ProgramSet:
         loss = self._find(plan.loss(forward.out[0], batch))
         optimizer = self._find(plan.optimizer(loss.out[0]))
         groups = {
-            "batch": batch, "clock": {"key": 0, "step": 0, "bad": 0}, "fields": plan.fields,
-            "hyper": plan.hyper, "opt": plan.opt_avals, "params": plan.structure.param_avals,
+            "batch": batch,
+            "clock": _TRAIN_CLOCK,
+            "fields": plan.fields,
+            "hyper": plan.hyper,
+            "opt": plan.opt_avals,
+            "params": plan.structure.param_avals,
             "state": plan.structure.state_avals,
-        }  # fmt: skip
+        }
         return TrainStep(forward, loss, backward, optimizer, groups)
 
     def _make_eval(self, batch: Batch) -> EvalStep:
         plan = self.blueprint
         program = self._find(plan.evaluation(batch))
         groups = {
-            "batch": batch, "clock": {"key": 0, "split": 0, "index": 0}, "fields": plan.fields,
-            "params": plan.structure.param_avals, "state": plan.structure.state_avals,
-        }  # fmt: skip
+            "batch": batch,
+            "clock": _EVAL_CLOCK,
+            "fields": plan.fields,
+            "params": plan.structure.param_avals,
+            "state": plan.structure.state_avals,
+        }
         return EvalStep(program, groups)
 
     def _make_value(self, outputs: Any, batch: Batch) -> EvalStep:
         plan = self.blueprint
         program = self._find(plan.loss(outputs, batch, training=False))
         groups = {
-            "batch": batch, "clock": {"key": 0, "split": 0, "index": 0}, "fields": plan.fields,
+            "batch": batch,
+            "clock": _EVAL_CLOCK,
+            "fields": plan.fields,
             "outputs": tuple(jax.tree.leaves(outputs)),
-        }  # fmt: skip
+        }
         return EvalStep(program, groups)
 
     def _find(self, spec: Any) -> Program:

@@ -25,9 +25,7 @@ def reason(outcome: str, before: Program | None, after: Program) -> str:
     if not causes and after.unsound:
         causes = [f"always traced: {text}" for text in after.unsound]
     if not causes:
-        causes = [
-            "nothing it reaches has changed; JAX settings or the outputs it follows have"
-        ]
+        causes = ["JAX settings, or the outputs it follows, have changed"]
     more = len(causes) - _SHOWN
     return "; ".join(causes[:_SHOWN]) + (f"; and {more} more" if more > 0 else "")
 

@@ -1,4 +1,4 @@
-"""What traced hooks may return, checked while tracing; nothing wrong reaches a compile."""
+"""What traced hooks may return, checked while tracing, before any compile."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def check_outputs(outputs: Any, wanted: Route) -> None:
         )
     if not any(map(is_differentiable, leaves)):
         raise HookError(
-            "`forward` returns no floating point array, so there is nothing to differentiate",
+            "`forward` returns no floating point array to differentiate",
             where=f"forward, {wanted.place}",
             fix="return the logits, not their argmax",
         )

@@ -20,7 +20,7 @@ class Spec:
         form: Tells apart programs of one name ("train", "value").
         function: Traced with (groups of arguments, the record of reads).
         arguments: Groups of avals; an array's slot is (group, *path).
-        model: Takes the content of the model's structure, if the program holds the model.
+        model: Takes the content of the model's structure, if it holds the model.
         extra: What else decides the trace (an output tree, the identity of residuals).
         donate: Groups whose buffers the program may reuse.
         share_inputs: Leave out outputs that are inputs; the caller has them already.

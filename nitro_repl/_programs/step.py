@@ -62,7 +62,7 @@ class TrainStep:
     ):  # fmt: skip
         self.programs = (forward, loss, backward, optimizer)
         wires = _Wires(groups)
-        outputs, state, pullback = forward.out
+        outputs, state, _ = forward.out
         n_outputs, n_state = len(jax.tree.leaves(outputs)), len(jax.tree.leaves(state))
         self._forward = wires.call(forward)
         places = wires.add("forward", forward)
@@ -154,7 +154,7 @@ class _Wires:
         return lambda env: tuple(executable(*take(env)))
 
     def add(self, name: str, program: Program) -> list[int]:
-        """Append the program's outputs; the position of each leaf of its traced output."""
+        """Append the program's outputs; the position of each leaf of `program.out`."""
         start = self.length
         given = [slot[1] for slot in program.outputs if slot[0] == "out"]
         self.length += max(given, default=-1) + 1

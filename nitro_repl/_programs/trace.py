@@ -26,7 +26,7 @@ _epochs = itertools.count(1)
 _lock = threading.RLock()
 
 Slot = tuple[Any, ...]
-"""Names one array that a program takes or gives: ("params", 3), ("fields", "smoothing")."""
+"""Names one array that a program takes or gives: `("params", 3)`."""
 
 
 @dataclass(frozen=True)

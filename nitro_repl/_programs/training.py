@@ -1,7 +1,7 @@
 """From hooks to program specs: the split train step, and evaluation.
 
-forward gives outputs and residuals, loss a value and the cotangent, backward the gradients,
-optimizer the next state. A change of one hook leaves the other programs as they are.
+forward gives outputs and residuals, loss a value and the cotangent, backward the
+gradients, optimizer the next state. Editing one hook leaves the other programs alone.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .._experiment.base import Experiment
 from .._experiment.hooks import HOOKS, Hooks, missing
 from .._experiment.hyper import Hyperparameters, transformation
 from .._experiment.routing import Route, route
-from .._experiment.view import Reads, view
+from .._experiment.view import Reads, traced_view
 from ..errors import HookError
 from .clock import eval_clock, hook_arguments, train_clock
 from .guard import keep_if
@@ -96,9 +96,13 @@ class Blueprint:
             return outputs, state, pullback
 
         return Spec(
-            "forward", forward, self._model_arguments(batch, wanted, train_clock()),
-            "train", self.train_content, share_inputs=True,
-        )  # fmt: skip
+            "forward",
+            forward,
+            self._model_arguments(batch, wanted, train_clock()),
+            "train",
+            self.train_content,
+            share_inputs=True,
+        )
 
     def loss(self, outputs: Any, batch: Batch, *, training: bool = True) -> Spec:
         """Value, cotangent and train metrics; without `training` the value alone."""
@@ -204,7 +208,7 @@ class Blueprint:
 
             norm = optax.tree.norm(grads)
             good = jnp.isfinite(loss) & jnp.isfinite(norm) & ~clock["bad"]
-            # Donated inputs are matched to outputs in order: the same order, or XLA copies.
+            # Donated inputs are matched to outputs in order; any other order is copied.
             kept = (groups["opt"], groups["params"], groups["state"])
             moved = keep_if(good, update, kept)
             numbers = jnp.stack([loss, norm.astype(loss.dtype)])
@@ -212,16 +216,24 @@ class Blueprint:
             return (*moved, step, ~good, numbers)
 
         arguments = {
-            "params": structure.param_avals, "grads": structure.param_avals,
-            "opt": self.opt_avals, "state": structure.state_avals,
-            "new_state": structure.state_avals, "hyper": self.hyper, "fields": self.fields,
+            "params": structure.param_avals,
+            "grads": structure.param_avals,
+            "opt": self.opt_avals,
+            "state": structure.state_avals,
+            "new_state": structure.state_avals,
+            "hyper": self.hyper,
+            "fields": self.fields,
             "loss": struct(loss),
             "clock": {name: train_clock()[name] for name in ("step", "bad")},
-        }  # fmt: skip
+        }
         return Spec(
-            "optimizer", optimizer, arguments, "train", extra=(self.opt, structure.tree),
+            "optimizer",
+            optimizer,
+            arguments,
+            "train",
+            extra=(self.opt, structure.tree),
             donate=frozenset({"params", "opt"}),
-        )  # fmt: skip
+        )
 
     # ---- evaluation
 
@@ -242,10 +254,14 @@ class Blueprint:
     # ---- parts
 
     def _view(self, groups: Any, reads: Reads, program: str, *, training: bool) -> Any:
-        return view(
-            self.experiment, self.hooks, device=groups["fields"],
-            training=training, program=program, reads=reads,
-        )  # fmt: skip
+        return traced_view(
+            self.experiment,
+            self.hooks,
+            reads,
+            device=groups["fields"],
+            training=training,
+            program=program,
+        )
 
     def _model_arguments(
         self, batch: Batch, wanted: Route, clock: Mapping[str, Any]
@@ -268,7 +284,7 @@ class Blueprint:
             raise HookError(
                 "the model's state has another structure after `forward` than before",
                 where="forward",
-                fix="create every nnx.Variable in the model's __init__, with its final shape and dtype",
+                fix="create every nnx.Variable in __init__, in its final shape and dtype",
             )
         return leaves
 
@@ -279,6 +295,6 @@ class Blueprint:
             raise HookError(
                 "the optimizer's state changes its structure in `update`",
                 where="optimizer",
-                fix="return an optax transformation whose update keeps the structure that init made",
+                fix="return a transformation whose update keeps what its init made",
             )
         return leaves

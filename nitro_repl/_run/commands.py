@@ -78,7 +78,7 @@ class Mailbox:
 
         Args:
             block: Wait until there is one.
-            urgent: Only one that may interrupt an evaluation; it keeps its turn among those.
+            urgent: Only one that may interrupt an evaluation.
         """
         with self._ready:
             while block and not self._commands:

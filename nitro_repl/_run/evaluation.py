@@ -1,4 +1,4 @@
-"""Evaluation and prediction: one compiled eval program, padded ragged batches, numpy out.
+"""Evaluation and prediction: one eval program, padded ragged batches, numpy out.
 
 Metrics never see padding, and a number is a mean over samples, never over batches.
 """
@@ -92,7 +92,7 @@ class Evaluation:
     def predict(self, state: State, batch: Any) -> Any:
         """Outputs of one batch as numpy arrays."""
         arrays = batch_arrays(batch, "predict")
-        _, outputs, rows, padded = self._forward(state, arrays, "predict", 0)
+        outputs, rows, padded = self._forward(state, arrays, "predict", 0)
         return slice_outputs(jax.device_get(outputs), rows, padded, "predict, pad_eval")
 
     def predict_all(self, state: State, loader: Any) -> Any:
@@ -108,7 +108,7 @@ class Evaluation:
         self, state: State, batch: Any, split: str, index: int
     ) -> dict[str, Any]:
         arrays = private_copy(batch_arrays(batch, split))
-        names, outputs, rows, padded = self._forward(state, arrays, split, index)
+        outputs, rows, padded = self._forward(state, arrays, split, index)
         wants_metrics = self.hooks.defines("metrics")
         on_host = (
             jax.device_get(outputs) if wants_metrics or rows != padded else outputs
@@ -123,7 +123,7 @@ class Evaluation:
 
     def _forward(
         self, state: State, arrays: Mapping[str, Any], split: str, index: int
-    ) -> tuple[tuple[str, ...], Any, int, int]:
+    ) -> tuple[Any, int, int]:
         """Outputs on the device, with the rows that are real and those there are."""
         names = self.programs.eval_names("forward", arrays, split)
         chosen: Any = {name: arrays[name] for name in names}
@@ -139,12 +139,7 @@ class Evaluation:
         leaves = step(
             (*placed.values(), *clock, *state.fields, *state.params, *state.state)
         )
-        return (
-            names,
-            jax.tree.unflatten(jax.tree.structure(step.out), leaves),
-            rows,
-            padded,
-        )
+        return jax.tree.unflatten(jax.tree.structure(step.out), leaves), rows, padded
 
     def _loss(
         self,

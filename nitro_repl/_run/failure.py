@@ -17,7 +17,7 @@ def describe(error: BaseException) -> str:
         error.__cause__ if isinstance(error, NitroError) and error.__cause__ else error
     )
     lines = [
-        f"  {place_of(frame.filename, frame.lineno or 0)}, in {frame.name}\n    {_source(frame)}"
+        f"  {_place(frame)}, in {frame.name}\n    {_source(frame)}"
         for frame in traceback.extract_tb(origin.__traceback__)
         if not is_ours(frame.filename)
         and not any(part in frame.filename for part in LIBRARY)
@@ -26,11 +26,15 @@ def describe(error: BaseException) -> str:
 
 
 def tell(text: str, *, bad: bool = False) -> None:
-    """Say something in the cell of this thread, on its error stream if it is bad news."""
+    """Say something in this thread's cell, on its error stream if it is bad news."""
     stream = sys.stderr if bad else sys.stdout
     if stream is not None:
         stream.write(text + "\n")
         stream.flush()
+
+
+def _place(frame: traceback.FrameSummary) -> str:
+    return place_of(frame.filename, frame.lineno or 0)
 
 
 def _source(frame: traceback.FrameSummary) -> str:

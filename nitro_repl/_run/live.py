@@ -90,7 +90,7 @@ class Values:
         return before, {name: plain(value) for name, value in made.items()}
 
     def keep(self, other: Values) -> None:
-        """Take over the present values of another, where a name holds the same avals."""
+        """Take over another's present values, where a name holds the same avals."""
         for name, value in other._values.items():
             mine = self._values.get(name)
             if mine is not None and signature(mine) == signature(value):
@@ -116,7 +116,8 @@ class Values:
         raise FieldError(
             f"`{name}` is {meaning}; it cannot be set on a live run",
             where=f"set {name}, {cls.__name__}",
-            fix=f"mark it Device[...] to change it live, or build a new Nitro({cls.__name__}({name}=...))",
+            fix=f"mark it Device[...] to change it live,\n"
+            f"or build a new Nitro({cls.__name__}({name}=...))",
         )
 
     def _refresh(self) -> None:

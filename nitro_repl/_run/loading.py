@@ -57,13 +57,17 @@ def _same(flat: Mapping[str, Any], structure: Structure) -> None:
                 f"the weights do not fit at `{name}`: {side}", where="load",
                 fix="give the parameters of the same model, as run.params has them",
             )  # fmt: skip
-        got, want = flat[name], expected[name]
-        if tuple(np.shape(got)) != want.shape or np.asarray(got).dtype != want.dtype:
+        got, want = np.asarray(flat[name]), expected[name]
+        if got.shape != want.shape or got.dtype != want.dtype:
             raise ModelError(
-                f"`{name}` is {np.asarray(got).dtype}{list(np.shape(got))}, the model has {want.dtype}{list(want.shape)}",
+                f"`{name}` is {_aval(got)}, the model has {_aval(want)}",
                 where="load",
                 fix="give an array of the model's shape and dtype",
             )
+
+
+def _aval(value: Any) -> str:
+    return f"{value.dtype}{list(value.shape)}"
 
 
 def _flat(node: Any, path: str) -> Any:

@@ -145,7 +145,7 @@ class Loop:
             command.answer(value)
 
     def place(self, batch: Any) -> dict[str, Any]:
-        """The fields that programs name, copied and put on the device, by sorted name."""
+        """The fields that programs name, copied and placed, by sorted name."""
         check_batch(batch, "train")
         names = self.programs.train_names(batch)
         own = private_copy(batch_arrays(batch, "train", names))
@@ -205,9 +205,11 @@ class Loop:
         name = "a gradient" if isfinite(row["loss"]) else "the loss"
         value = row["loss"] if name == "the loss" else row["grad_norm"]
         raise NonFiniteError(
-            f"{name} is {value} at step {taken.step}; parameters, optimizer and model state are those of step {self.step}",
+            f"{name} is {value} at step {taken.step}; parameters, optimizer and model "
+            f"state are those of step {self.step}",
             where=f"step {taken.step}, epoch {taken.epoch}",
-            fix="lower the learning rate or correct the loss, then train() again: it goes on from there",
+            fix="lower the learning rate or correct the loss, then train() again:\n"
+            "it goes on from there",
         )
 
     def _measure(self) -> None:

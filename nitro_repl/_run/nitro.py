@@ -1,7 +1,7 @@
 """`Nitro`: an experiment set up, ready to train, validate and predict.
 
-A handle is a fixed point: settings, data, model and hooks are those of the moment it was
-made, and it says so when the code has moved on.
+A handle is a fixed point: settings, data, model and hooks are those of the moment it
+was made, and it says so when the code has moved on.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Nitro:
             raise SettingError(
                 f"Nitro takes an Experiment, not {type(experiment).__name__}",
                 where="Nitro(...)",
-                fix="class MyExperiment(nitro.Experiment): ..., then Nitro(MyExperiment())",
+                fix="class Mine(nitro.Experiment): ..., then Nitro(Mine())",
             )
         self.experiment = experiment
         self.cache: ProgramCache = programs
@@ -183,7 +183,8 @@ class Nitro:
         splits = ", ".join(
             f"{split} {len(loader)} batches" for split, loader in self.data.items()
         )
-        return f"<Nitro {name}: {splits}; {self._run.progress() if self._run else 'not trained yet'}>"
+        progress = self._run.progress() if self._run else "not trained yet"
+        return f"<Nitro {name}: {splits}; {progress}>"
 
     # ---- for runs
 

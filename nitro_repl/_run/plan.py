@@ -78,7 +78,7 @@ def newest(
 
 
 def newest_class(cls: type[Experiment]) -> type[Experiment]:
-    """The newest class of this qualified name, found where its own hooks look names up."""
+    """The newest class of this name, found where its own hooks look names up."""
     first, *rest = cls.__qualname__.split(".")
     if first == "<locals>" or "<locals>" in rest:
         return cls
@@ -117,7 +117,8 @@ def _carry_fields(
                 fix=f"build a new Nitro({cls.__name__}()), or keep the marker",
             )
     notes = [
-        f"default of {name} is {after[name].default!r} now; the run keeps {getattr(old, name)!r}"
+        f"default of {name} is {after[name].default!r} now; the run keeps "
+        f"{getattr(old, name)!r}"
         for name in before.keys() & after.keys()
         if repr(before[name].default) != repr(after[name].default)
     ]
@@ -155,6 +156,7 @@ def _rebuilt(experiment: Experiment, hooks: Hooks, seed: int, old: Built) -> Bui
             "the model has other parameters now"
             + (f", first at `{differ[0]}`" if differ else " or state"),
             where="build_model",
-            fix=f"build a new Nitro({type(experiment).__name__}()), or keep names and shapes",
+            fix=f"build a new Nitro({type(experiment).__name__}()),\n"
+            "or keep names and shapes",
         )
     return replace(new, params=old.params, state=old.state)

@@ -21,7 +21,7 @@ class Record:
 
     Args:
         experiment: Class name.
-        settings: As resolved; `run_dir`, `logger`, `log_every` and `seed` are used here.
+        settings: As resolved; `run_dir`, `logger`, `log_every` and `seed` matter here.
         fields: Fields of the experiment by name.
         values: First values of the hyperparameters.
     """
@@ -46,7 +46,7 @@ class Record:
         self._log("log_params", {**fields, **shown})
 
     def row(self, split: str, row: dict[str, float]) -> None:
-        """Keep the numbers of a step or an evaluation; they name their step and epoch."""
+        """Keep the numbers of a step or evaluation, with their step and epoch."""
         self.history.append(split, row)
         step = int(row["step"])
         if split != "train" or step % self._every == 0:

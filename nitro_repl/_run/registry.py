@@ -1,4 +1,4 @@
-"""The runs of this process, by id, oldest first; the current one is the last started."""
+"""The runs of this process by id, oldest first; the current one started last."""
 
 from __future__ import annotations
 

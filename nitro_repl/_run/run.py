@@ -1,7 +1,7 @@
 """A live run: one worker thread, and the verbs that anyone may say to it.
 
-Every verb is a command that the worker applies at a step boundary, so no reader sees half
-a step and nothing a caller does can touch live buffers.
+Every verb is a command that the worker applies at a step boundary, so no reader sees
+half a step and nothing a caller does can touch live buffers.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class Run:
         self._worker.ask("advance", apply)
 
     def stop(self) -> None:
-        """End the run at the next step boundary; its state and history stay readable."""
+        """End the run at the next step boundary; its state stays readable."""
 
         def apply(loop: Loop, command: Command) -> None:
             loop.stopping = True
@@ -146,7 +146,8 @@ class Run:
             ended = self._worker.wait(timeout)
         except KeyboardInterrupt:
             tell(
-                f"stopped waiting; run {self.id} goes on ({self.progress()}). run.stop() ends it."
+                f"stopped waiting; run {self.id} goes on ({self.progress()}). "
+                "run.stop() ends it."
             )
             return False
         if ended and self.exception is not None:
@@ -154,7 +155,7 @@ class Run:
         return ended
 
     def set(self, changes: Mapping[str, Any] | None = None, /, **values: Any) -> None:
-        """Change Device fields or hyperparameters from the next step on, without compiling.
+        """Change Device fields or hyperparameters from the next step on.
 
         Args:
             changes: Names and values, for names that are no identifiers.
@@ -203,7 +204,7 @@ class Run:
         undo: bool = False,
         **hooks: Callable[..., Any],
     ) -> None:
-        """Take edited code: compile it while the old programs step, then switch at a boundary.
+        """Compile edited code while the old programs step, then switch at a boundary.
 
         Args:
             *programs: Take the hooks of these programs only; all if none is named.
@@ -326,18 +327,21 @@ class Run:
             if event.run == self.id
         }
         return Status(
-            run=self.id, experiment=type(self.handle.experiment).__name__, progress=self.progress(),
-            values=rows, programs=[ProgramState(n, outcomes.get(n, ""), n in stale) for n in names],
+            run=self.id,
+            experiment=type(self.handle.experiment).__name__,
+            progress=self.progress(),
+            values=rows,
+            programs=[ProgramState(n, outcomes.get(n, ""), n in stale) for n in names],
             metrics=self.record.history.last("val"),
             error=str(self.exception) if self.exception else "",
-        )  # fmt: skip
+        )
 
     def __repr__(self) -> str:
-        return f"<Run {self.id} of {type(self.handle.experiment).__name__}: {self.progress()}>"
+        name = type(self.handle.experiment).__name__
+        return f"<Run {self.id} of {name}: {self.progress()}>"
 
     def state(self) -> tuple[State, Any]:
-        """Copies of one boundary's numbers for an evaluation, and the programs to use."""
-
+        """Copies of one boundary's numbers, and the programs to evaluate with."""
         params, state, fields = self._worker.look(
             lambda loop: (loop.carry.params, loop.carry.state, loop.values.field_leaves)
         )
@@ -365,7 +369,7 @@ class Run:
         self._loop.max_steps = None if steps is None else self._loop.step + steps
 
     def in_foreground(self) -> None:
-        """Wait as a plain script does: an interrupt stops gracefully, a second one aborts."""
+        """Wait as a script does: an interrupt stops gracefully, a second one aborts."""
         try:
             self._worker.wait()
         except KeyboardInterrupt:
@@ -402,7 +406,8 @@ class Run:
         if not self._foreground:
             step = self._loop.step
             tell(
-                f"run {self.id} failed at step {step}; its state is kept.\n{describe(error)}",
+                f"run {self.id} failed at step {step}; its state is kept.\n"
+                f"{describe(error)}",
                 bad=True,
             )
 

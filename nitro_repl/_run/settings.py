@@ -1,4 +1,4 @@
-"""Settings of a run: keyword of `Nitro`, else method or field of that name, else default.
+"""Settings of a run: keyword of `Nitro`, else method or field, else default.
 
 Every setting is checked before anything is built.
 """
@@ -135,7 +135,7 @@ def _check(values: Mapping[str, Any]) -> None:
         raise SettingError(
             "fuse=True is not part of this version",
             where="setting fuse",
-            fix="fuse=False: the step stays split in forward, loss, backward and optimizer",
+            fix="fuse=False: forward, loss, backward and optimizer stay apart",
         )
     logger = values["logger"]
     verbs = ("log_metrics", "log_params", "log_text", "finish")

@@ -1,4 +1,4 @@
-"""Set-up: from an experiment to everything a run starts from, checked before any compile."""
+"""Set-up: what a run starts from, made and checked before any compile."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .._experiment.base import Experiment
 from .._experiment.fields import Residency
 from .._experiment.hooks import HOOKS, Hooks, missing
 from .._experiment.routing import route
-from .._experiment.view import Read, Reads, view
+from .._experiment.view import Read, Reads, host_view
 from .._programs.explain import hooks_explained
 from .._programs.key import Source, struct
 from .._programs.model import Leaves, Structure, take_apart
@@ -65,9 +65,10 @@ def check(experiment: Experiment, hooks: Hooks) -> None:
             if reasons:
                 kind = type(getattr(experiment, declared.name)).__name__
                 raise FieldError(
-                    f"`{declared.name}` is a GraphConst but a {kind} cannot be compared by content: {reasons[0]}",
+                    f"`{declared.name}` is a GraphConst; a {kind} cannot be compared "
+                    f"by content: {reasons[0]}",
                     where=f"{name}.{declared.name}",
-                    fix="use numbers, strings, enums, tuples, lists, dicts, dataclasses or arrays,\n"
+                    fix="use numbers, texts, enums, lists, dicts, dataclasses, arrays,\n"
                     "or leave the field unmarked (Host) and read it in build_model",
                 )
 
@@ -78,6 +79,9 @@ def build(
     """Call `build_model` and take the model apart.
 
     Args:
+        experiment: Its fields, Device fields aside, may be read.
+        hooks: Gives `build_model`.
+        seed: Of the `nnx.Rngs` it gets.
         abstract: Only shapes: nothing is computed, the leaves are avals.
 
     Raises:
@@ -89,15 +93,7 @@ def build(
     before = source.again()
 
     def make() -> Any:
-        host = view(
-            experiment,
-            hooks,
-            device={},
-            training=False,
-            program="build_model",
-            reads=reads,
-            host=True,
-        )
+        host = host_view(experiment, hooks, reads)
         return host.build_model(nnx.Rngs(seed))
 
     with hooks_explained("build_model"):

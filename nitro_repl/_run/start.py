@@ -1,4 +1,4 @@
-"""From a handle's set-up to the loop of a new run: fresh state, its own feed and values."""
+"""From a handle's set-up to the loop of a new run: fresh state, a feed of its own."""
 
 from __future__ import annotations
 

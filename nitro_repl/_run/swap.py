@@ -117,7 +117,7 @@ class Swapper:
             thread.join()
 
     def _work(self, asked: _Request, tells: bool) -> None:
-        """Do a swap in its own thread; whatever comes of it is told, the run goes on."""
+        """Do a swap in its own thread; what comes of it is told, the run goes on."""
         interval = sys.getswitchinterval()
         self._run.note = "compiling a swap"
         try:

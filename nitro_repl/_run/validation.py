@@ -1,7 +1,7 @@
 """Evaluation of "val" between two steps of a run.
 
-It uses one boundary's numbers throughout, whatever is set or loaded meanwhile; pause and
-stop are heard between its batches.
+It uses one boundary's numbers throughout, whatever is set or loaded meanwhile; pause
+and stop are heard between its batches.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The one thread that steps a loop, and the only way to ask it for something.
 
-What is asked is done at a step boundary and answered once, also when the loop ends first.
+What is asked is done at a step boundary and answered once, even if the loop ends first.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Worker:
         return None if self.is_here else command.reply.result()
 
     def look(self, read: Callable[[Loop], Any]) -> Any:
-        """Copies, on the device, of what `read` gives at a boundary; also after the end."""
+        """Device copies of what `read` gives at a boundary, or after the end."""
 
         def apply(loop: Loop, command: Command) -> Any:
             return jax.tree.map(_copy, read(loop))
@@ -135,7 +135,7 @@ _live: set[Worker] = set()
 
 @atexit.register
 def _halt_all() -> None:
-    """A thread that is inside XLA while the interpreter ends would abort the process."""
+    """A thread inside XLA while the interpreter ends would abort the process."""
     for worker in list(_live):
         worker.halt()
 
