@@ -144,6 +144,14 @@ def parts(*names: str) -> Expand:
     return expand
 
 
+def expand_class_method(walk: Walk, value: Any, piece: Piece, kids: list[int]) -> str:
+    """A class method; of the experiment's it gets the class, and may read it all."""
+    if walk.owner is not None:
+        walk.whole_owner = True
+        kids.append(walk.node(walk.owner, piece))
+    return parts("__func__")(walk, value, piece, kids)
+
+
 def expand_wrapped(walk: Walk, value: Any, piece: Piece, kids: list[int]) -> str:
     """An lru_cache wrapper; what it has cached follows from what it wraps."""
     parameters = value.cache_parameters()

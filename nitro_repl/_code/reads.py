@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from . import origin
 from .readable import ATOMS
-from .references import CodeInfo, Read
+from .references import SUPER, CodeInfo, Read
 from .walk import Piece, Walk, data
 
 UNSOUND_BUILTINS = frozenset(
@@ -160,10 +160,11 @@ class Body:
     def _owner(self, cls: type, said: str, attrs: tuple[str, ...]) -> str:
         """What code can reach of the experiment class it belongs to, not all of it."""
         info, mro = self.info, self.walk.owner_mro
-        if not info.names.isdisjoint(LOOKS_BY_NAME):
-            self.walk.whole_owner = True
+        kept = attrs or said == "__class__"
+        if not kept or not info.names.isdisjoint(LOOKS_BY_NAME):
+            self.walk.whole_owner = True  # whoever is given the class may read it all
             return self._item(cls)
-        if attrs:
+        if attrs and attrs[0] != SUPER:
             return self._members(cls.__mro__, attrs[:1])
         after = mro[mro.index(cls) + 1 :]
         if info.supers is None:

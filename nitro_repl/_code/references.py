@@ -24,6 +24,8 @@ from .instructions import (
     instructions,
 )
 
+SUPER = "super()"  # stands for an attribute: what `super(A, self)` takes of A
+
 
 class Read(NamedTuple):
     """One value that code reads: a name and the attributes taken from it."""
@@ -262,6 +264,8 @@ class _Reader:
             if start is None:
                 continue
             kind, name, attrs = start
+            if i > 1 and ops[i - 2].name in LOADS_GLOBAL and ops[i - 2].arg == "super":
+                attrs = (SUPER,)  # `super(A, self)` takes A apart, nothing else does
             while i < len(ops) and ops[i].name in LOADS_ATTR:
                 attrs = (*attrs, ops[i].arg)
                 i += 1

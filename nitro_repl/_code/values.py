@@ -226,7 +226,7 @@ FAMILIES: tuple[tuple[type, Expand], ...] = (
     (types.ModuleType, kinds.expand_module),
     (functools.partial, kinds.expand_partial),
     (property, kinds.parts("fget", "fset", "fdel")),
-    (classmethod, kinds.parts("__func__")),
+    (classmethod, kinds.expand_class_method),
     (staticmethod, kinds.parts("__func__")),
     (pathlib.PurePath, kinds.expand_text),
     (weakref.ref, kinds.expand_weakref),
