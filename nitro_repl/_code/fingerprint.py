@@ -57,7 +57,7 @@ class Fingerprint:
     """
 
     digest: str
-    unsound: tuple[str, ...]
+    unsound: tuple[Reason, ...]
     codes: frozenset[str]
     _pieces: tuple[Piece, ...] = field(default=(), repr=False, compare=False)
 

@@ -7,7 +7,7 @@ replaces; a cast never changes the avals that programs already take.
 from __future__ import annotations
 
 import numbers
-from typing import Any
+from typing import Any, TypeGuard
 
 import jax
 import numpy as np
@@ -40,11 +40,19 @@ def place(value: Any, declared: Field, current: Any = None) -> Any:
     if kind is None and _is_weak(current):
         kind = float if np.issubdtype(current.dtype, np.floating) else int
     if kind is not None:
-        return jax.device_put(_number(value, kind, declared.name), _device())
+        return jax.device_put(_number(value, kind, declared.name), default_device())
     made = jax.tree.map(lambda leaf: _array(leaf, declared.name), value)
     if current is not None:
         made = _like(made, current, declared.name)
-    return jax.tree.map(lambda leaf: jax.device_put(leaf, _device()), made)
+    return jax.tree.map(lambda leaf: jax.device_put(leaf, default_device()), made)
+
+
+def default_device() -> Any:
+    """The device that this thread's settings choose."""
+    chosen = getattr(jax.config, "jax_default_device", None)
+    if isinstance(chosen, str):
+        return jax.devices(chosen)[0]
+    return chosen or jax.devices()[0]
 
 
 def signature(value: Any) -> Signature:
@@ -69,11 +77,12 @@ def _number(value: Any, kind: type, name: str) -> bool | int | float:
         if np.ndim(value):
             raise _misfit(name, f"an array of shape {np.shape(value)}", kind)
         value = value.item()
-    if not isinstance(value, numbers.Real):
+    if not isinstance(value, bool | int | float | numbers.Real):
         raise _misfit(name, f"{value!r} ({type(value).__name__})", kind)
-    if kind is int and value != int(value):
+    number: Any = value
+    if kind is int and number != int(number):
         raise _misfit(name, repr(value), kind)
-    return kind(value)
+    return kind(number)
 
 
 def _misfit(name: str, got: str, kind: type) -> FieldError:
@@ -124,10 +133,5 @@ def _like(made: Any, current: Any, name: str) -> Any:
     return jax.tree.map(fit, made, current)
 
 
-def _is_weak(value: Any) -> bool:
+def _is_weak(value: Any) -> TypeGuard[jax.Array]:
     return isinstance(value, jax.Array) and bool(value.weak_type)
-
-
-def _device() -> Any:
-    chosen = jax.config.jax_default_device
-    return chosen if isinstance(chosen, jax.Device) else jax.devices()[0]

@@ -18,8 +18,6 @@ from .lower import Lowered
 from .spec import Spec
 from .trace import Slot, Trace, select, trace
 
-_ATTEMPTS = 2
-
 
 @dataclass(frozen=True)
 class Candidate:
@@ -45,20 +43,22 @@ class Candidate:
 
 
 def candidate(spec: Spec, source: Source) -> Candidate:
-    """Trace a spec until nothing that it read changed meanwhile."""
-    for _ in range(_ATTEMPTS):
-        before, model_before = source.again(), spec.model() if spec.model else None
-        traced = trace(spec.name, spec.function, spec.arguments, _Watched(before))
-        after, model = source.again(), spec.model() if spec.model else None
-        moved = [
-            f"`{read.name}` changes while it is traced"
-            for read in traced.reads
-            if before.digest(read) != after.digest(read)
-        ]
-        if model_before and model and model_before.digest != model.digest:
-            moved.append("the model changes while it is traced")
-        if not moved:
-            break
+    """Trace a spec, once more if something that it read changed meanwhile."""
+    made = _attempt(spec, source)
+    return _attempt(spec, source) if made.moved else made
+
+
+def _attempt(spec: Spec, source: Source) -> Candidate:
+    before, model_before = source.again(), spec.model() if spec.model else None
+    traced = trace(spec.name, spec.function, spec.arguments, _Watched(before))
+    after, model = source.again(), spec.model() if spec.model else None
+    moved = [
+        f"`{read.name}` changes while it is traced"
+        for read in traced.reads
+        if before.digest(read) != after.digest(read)
+    ]
+    if model_before and model and model_before.digest != model.digest:
+        moved.append("the model changes while it is traced")
     closed, inputs, outputs = _interface(spec, traced)
     return Candidate(traced, after, model, tuple(moved), closed, inputs, outputs)
 

@@ -16,9 +16,11 @@ import jax
 import jaxlib
 import optax
 from flax import nnx
+from jax.core import Tracer
 
 from .._code.fingerprint import Fingerprint, Opaque, Reason, fingerprint, register
 from .._experiment.base import Experiment
+from .._experiment.device import default_device
 from .._experiment.hooks import Hooks
 from .._experiment.view import Read
 
@@ -50,20 +52,23 @@ def signature(tree: Any) -> Hashable:
 
 
 def trace_settings() -> Hashable:
-    """Every JAX setting of this thread that can change a trace or a compile."""
+    """Every JAX setting of this thread that can change a trace."""
     from jax._src.config import trace_context  # the key that jit itself uses
 
-    return (trace_context(), str(jax.config.jax_default_device), _constant_settings())
+    return (trace_context(), compile_settings())
 
 
-def _constant_settings() -> tuple[str, ...]:
-    versions = (
+def compile_settings() -> tuple[str, ...]:
+    """What decides an executable besides its text."""
+    return (
         jax.__version__,
         jaxlib.__version__,
         flax.__version__,
         optax.__version__,
+        os.environ.get("XLA_FLAGS", ""),
+        jax.default_backend(),
+        str(default_device()),
     )
-    return (*versions, os.environ.get("XLA_FLAGS", ""), jax.default_backend())
 
 
 class Source:
@@ -103,14 +108,13 @@ class Source:
     def unsound(self, reads: Iterable[Read]) -> tuple[Reason, ...]:
         """Why content alone cannot vouch for these reads."""
         contents = (self.content(read) for read in reads)
-        return tuple(
-            dict.fromkeys(
-                reason
-                for content in contents
-                if isinstance(content, Fingerprint)
-                for reason in content.unsound
-            )
-        )
+        reasons = [
+            reason
+            for content in contents
+            if isinstance(content, Fingerprint)
+            for reason in content.unsound
+        ]
+        return tuple(dict.fromkeys(reasons))
 
     def _look(self, read: Read) -> Fingerprint | Hashable:
         if read.kind == "device":
@@ -131,7 +135,7 @@ def model_content(graphdef: Any) -> Fingerprint:
 
 
 def _reduce_array(value: jax.Array) -> object:
-    if isinstance(value, jax.core.Tracer):
+    if isinstance(value, Tracer):
         return Opaque("a tracer from another trace")
     if not value.is_fully_addressable or value.is_deleted():
         return Opaque("a jax array whose content cannot be read")
@@ -199,7 +203,7 @@ def _open_graphdef(graphdef: Any) -> object:
     plain: list[str] = []
     live: list[object] = []
 
-    def put(value: object) -> None:
+    def put(value: Any) -> None:
         if value is None or type(value) in (bool, int, float, complex, str, bytes):
             plain.append(f"{type(value).__name__} {value!r}")
         elif type(value) in (tuple, list):

@@ -18,7 +18,7 @@ import numpy as np
 from jax.extend import core
 from jax.extend.mlir import ir, passmanager
 
-from .key import aval, trace_settings
+from .key import aval, compile_settings
 from .trace import Slot, epoch
 
 _PRIVATE = "private"
@@ -78,8 +78,7 @@ def _beside_the_text(
     jaxpr = closed.jaxpr
     ins = [aval(var.aval) for var in jaxpr.invars]
     outs = [aval(var.aval) for var in jaxpr.outvars]
-    device = jax.config.jax_default_device or jax.devices()[0]
-    return (ins, outs, donated, str(device), trace_settings()[1:])
+    return (ins, outs, donated, compile_settings())
 
 
 def _stripped_text(lowered: Any) -> bytes:

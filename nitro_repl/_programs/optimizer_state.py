@@ -81,7 +81,7 @@ def _walk(node: Any, path: str) -> Iterator[tuple[str, Any]]:
     if node is None:
         return
     if isinstance(node, tuple) and hasattr(node, "_fields"):
-        for name in node._fields:
+        for name in getattr(node, "_fields"):  # noqa: B009  # a NamedTuple, to checkers
             yield from _walk(
                 getattr(node, name), f"{path}.{type(node).__name__}.{name}".lstrip(".")
             )

@@ -284,7 +284,7 @@ class Blueprint:
             raise HookError(
                 "the model's state has another structure after `forward` than before",
                 where="forward",
-                fix="create every nnx.Variable in __init__, in its final shape and dtype",
+                fix="make every nnx.Variable in __init__, in its final shape and dtype",
             )
         return leaves
 

@@ -149,7 +149,7 @@ class Evaluation:
         split: str,
         index: int,
         rows: int,
-    ) -> Mean:
+    ) -> MetricValue:
         names = self.programs.eval_names("loss", arrays, split)
         placed = _place({name: arrays[name] for name in names}, state.device)
         leaves = jax.device_put(jax.tree.leaves(outputs), state.device)

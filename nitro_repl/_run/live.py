@@ -11,7 +11,7 @@ from typing import Any
 import jax
 
 from .._experiment.base import Experiment
-from .._experiment.device import place, plain, signature
+from .._experiment.device import default_device, place, plain, signature
 from .._experiment.fields import Field, Residency
 from .._experiment.hooks import Hooks
 from .._experiment.hyper import NAMES
@@ -29,7 +29,7 @@ class Values:
 
     def __init__(self, experiment: Experiment, hyper: Mapping[str, float]):
         self.experiment = experiment
-        self.device = jax.config.jax_default_device or jax.devices()[0]
+        self.device = default_device()
         declared = type(experiment).__fields__.values()
         self._declared = {
             f.name: f for f in declared if f.residency is Residency.DEVICE

@@ -68,7 +68,7 @@ def check(experiment: Experiment, hooks: Hooks) -> None:
                     f"`{declared.name}` is a GraphConst; a {kind} cannot be compared "
                     f"by content: {reasons[0]}",
                     where=f"{name}.{declared.name}",
-                    fix="use numbers, texts, enums, lists, dicts, dataclasses, arrays,\n"
+                    fix="use numbers, texts, enums, lists, dicts or arrays,\n"
                     "or leave the field unmarked (Host) and read it in build_model",
                 )
 
