@@ -7,6 +7,7 @@ replaces; a cast never changes the avals that programs already take.
 from __future__ import annotations
 
 import numbers
+from math import isfinite
 from typing import Any, TypeGuard
 
 import jax
@@ -80,7 +81,7 @@ def _number(value: Any, kind: type, name: str) -> bool | int | float:
     if not isinstance(value, bool | int | float | numbers.Real):
         raise _misfit(name, f"{value!r} ({type(value).__name__})", kind)
     number: Any = value
-    if kind is int and number != int(number):
+    if kind is int and not (isfinite(number) and number == int(number)):
         raise _misfit(name, repr(value), kind)
     return kind(number)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import flax
@@ -124,6 +125,31 @@ class Source:
         if read.name not in self.hooks:
             return "absent"
         return fingerprint(self.hooks[read.name], owner=type(self.experiment))
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What some host code read from its view, and the content of that at the time.
+
+    Attributes:
+        reads: The reads, in order.
+        digests: Of each; None where content cannot vouch.
+    """
+
+    reads: tuple[Read, ...]
+    digests: tuple[Hashable, ...] | None
+
+    @classmethod
+    def of(cls, reads: Iterable[Read], source: Source) -> Snapshot:
+        """Take the content behind reads."""
+        names = tuple(reads)
+        if source.unsound(names):
+            return cls(names, None)
+        return cls(names, tuple(map(source.digest, names)))
+
+    def is_current(self, source: Source) -> bool:
+        """Whether the same code would read the same again."""
+        return self.digests is not None and self == Snapshot.of(self.reads, source)
 
 
 def model_content(graphdef: Any) -> Fingerprint:

@@ -12,26 +12,31 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from .._experiment.base import Experiment
+from .._experiment.hooks import Hooks
 from .._experiment.hyper import Hyperparameters, transformation
 from .._experiment.view import Reads, traced_view
 
 
-def initial(blueprint_parts: Any, params: Any, fields: Any, hyper: Any) -> Any:
+def initial(
+    experiment: Experiment, hooks: Hooks, reads: Reads, params: Any, values: Any
+) -> Any:
     """The optimizer state of fresh parameters.
 
     Args:
-        blueprint_parts: Pair (experiment, hooks).
+        experiment: Gives GraphConst values.
+        hooks: Gives `optimizer`.
+        reads: Filled with what `optimizer` reads.
         params: Parameters as a nested dict of arrays.
-        fields: Values of the Device fields.
-        hyper: Values of the hyperparameters.
+        values: Pair of the Device fields and the hyperparameters, by name.
 
     Returns:
         The state as optax made it, its leaves arrays of their own: no buffer is shared
         with the parameters or between leaves, so all can be donated.
     """
-    experiment, hooks = blueprint_parts
+    fields, hyper = values
     concrete = traced_view(
-        experiment, hooks, Reads(), device=fields, training=True, program="optimizer"
+        experiment, hooks, reads, device=fields, training=True, program="optimizer"
     )
     made = transformation(concrete.optimizer, Hyperparameters(hyper))
     return jax.tree.map(_own, made.init(params))

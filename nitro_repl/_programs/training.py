@@ -24,7 +24,7 @@ from .._experiment.view import Reads, traced_view
 from ..errors import HookError
 from .clock import eval_clock, hook_arguments, train_clock
 from .guard import keep_if
-from .key import model_content, struct
+from .key import Snapshot, model_content, struct
 from .model import Structure, state_of
 from .results import (
     check_outputs,
@@ -50,6 +50,7 @@ class Blueprint:
         hyper: Avals of the hyperparameters, by name.
         opt: Tree structure of the optimizer state.
         opt_avals: Avals of its leaves.
+        opt_made: What `optimizer` read when that structure was made.
     """
 
     experiment: Experiment
@@ -59,6 +60,7 @@ class Blueprint:
     hyper: Mapping[str, Any]
     opt: Any
     opt_avals: tuple[jax.ShapeDtypeStruct, ...]
+    opt_made: Snapshot
 
     def train_content(self) -> Fingerprint:
         """Content of the model in train mode, at this moment."""

@@ -5,12 +5,13 @@ Making a plan compiles nothing and changes nothing.
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .._code.fingerprint import fingerprint
+from .._code.references import code_info
 from .._experiment.base import Experiment
 from .._experiment.hooks import Hooks
 from .._programs.key import Source
@@ -69,11 +70,11 @@ def newest(
     experiment, notes = _carry_fields(now.experiment, cls)
     _check_data(now.hooks, hooks)
     built = now.built
-    if not built.is_current(Source(experiment, hooks, {})):
+    if not built.made.is_current(Source(experiment, hooks, {})):
         built = _rebuilt(experiment, hooks, settings["seed"], built)
     values = Values(experiment, hyperparameters(experiment, hooks, settings))
     values.keep(live)
-    made = blueprint(experiment, hooks, built.structure, values)
+    made = blueprint(experiment, hooks, built.structure, values, now.blueprint)
     return Plan(experiment, hooks, built, made, values, tuple(notes))
 
 
@@ -134,16 +135,18 @@ def _check_data(old: Hooks, new: Hooks) -> None:
     """A live run keeps its data: its position is in it."""
     if "build_data" not in old or "build_data" not in new:
         return
-    was, now = (
-        fingerprint(old["build_data"]).parts,
-        fingerprint(new["build_data"]).parts,
-    )
-    if was and now and was[0].digest != now[0].digest:
+    if _own_code(old["build_data"]) != _own_code(new["build_data"]):
         raise SwapError(
             "`build_data` has changed, and a live run keeps the data it began with",
             where="build_data",
             fix="build a new Nitro to train on the new data, or undo that edit",
         )
+
+
+def _own_code(function: Any) -> Any:
+    """The content of a function's own code; what it reads may be gigabytes."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return code_info(code).codes if code is not None else None
 
 
 def _rebuilt(experiment: Experiment, hooks: Hooks, seed: int, old: Built) -> Built:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from flax import nnx
 
 from .._experiment.base import Experiment
+from .._experiment.device import signature
 from .._experiment.fields import Residency
 from .._experiment.hooks import HOOKS, Hooks, missing
 from .._experiment.routing import route
 from .._experiment.view import Read, Reads, host_view
 from .._programs.explain import hooks_explained
-from .._programs.key import Source, struct
+from .._programs.key import Snapshot, Source, struct
 from .._programs.model import Leaves, Structure, take_apart
 from .._programs.optimizer_state import initial
 from .._programs.trace import epoch
@@ -26,22 +27,12 @@ from .live import Values
 
 @dataclass(frozen=True)
 class Built:
-    """A model and what its structure was made from.
-
-    Attributes:
-        reads: What `build_model` read from its `self`.
-        digests: The content of each read at that time; None where it cannot vouch.
-    """
+    """A model and what its structure was made from."""
 
     structure: Structure
     params: Leaves
     state: Leaves
-    reads: tuple[Read, ...]
-    digests: tuple[Any, ...] | None
-
-    def is_current(self, source: Source) -> bool:
-        """Whether `build_model` would make the same structure again."""
-        return self.digests is not None and self.digests == _digests(self.reads, source)
+    made: Snapshot
 
 
 def check(experiment: Experiment, hooks: Hooks) -> None:
@@ -89,8 +80,7 @@ def build(
         HookError: It raised.
     """
     reads = Reads()
-    source = Source(experiment, hooks, {})
-    before = source.again()
+    before = Source(experiment, hooks, {})
 
     def make() -> Any:
         host = host_view(experiment, hooks, reads)
@@ -103,50 +93,61 @@ def build(
         else:
             model = make()
         structure, params, state = take_apart(model)
-    names = tuple(reads)
-    return Built(structure, params, state, names, _digests(names, before))
+    return Built(structure, params, state, Snapshot.of(reads, before))
 
 
 def blueprint(
-    experiment: Experiment, hooks: Hooks, structure: Structure, values: Values
+    experiment: Experiment,
+    hooks: Hooks,
+    structure: Structure,
+    values: Values,
+    like: Blueprint | None = None,
 ) -> Blueprint:
-    """What the programs are made from."""
+    """What the programs are made from.
+
+    Args:
+        experiment: Gives GraphConst values.
+        hooks: As pinned.
+        structure: Of the model.
+        values: Give the avals of Device fields and hyperparameters.
+        like: An earlier one; if `optimizer` still says the same, so does its state.
+    """
     fields, hyper = values.avals
+    source = Source(experiment, hooks, {n: signature(v) for n, v in fields.items()})
+    if (
+        like is not None
+        and (like.fields, like.hyper) == (fields, hyper)
+        and like.structure.same_leaves(structure)
+        and like.opt_made.is_current(source)
+    ):
+        return replace(like, experiment=experiment, hooks=hooks, structure=structure)
+    reads = Reads()
 
     def init() -> Any:
-        params = structure.nested(
-            [jax.numpy.zeros(a.shape, a.dtype) for a in structure.param_avals]
-        )
-        return initial((experiment, hooks), params, values.fields, values.hyper)
+        params = [jnp.zeros(a.shape, a.dtype) for a in structure.param_avals]
+        given = (values.fields, values.hyper)
+        return initial(experiment, hooks, reads, structure.nested(params), given)
 
     with hooks_explained("optimizer"), epoch():
         opt = jax.eval_shape(init)
     leaves, tree = jax.tree.flatten(opt)
-    return Blueprint(
-        experiment, hooks, structure, fields, hyper, tree, tuple(map(struct, leaves))
-    )
+    made = Snapshot.of(reads, source)
+    opt_avals = tuple(map(struct, leaves))
+    return Blueprint(experiment, hooks, structure, fields, hyper, tree, opt_avals, made)
 
 
 def optimizer_state(plan: Blueprint, params: Leaves, values: Values) -> Any:
     """A fresh optimizer state for these parameters, as optax makes it."""
     with hooks_explained("optimizer"):
         return initial(
-            (plan.experiment, plan.hooks),
+            plan.experiment,
+            plan.hooks,
+            Reads(),
             plan.structure.nested(params),
-            values.fields,
-            values.hyper,
+            (values.fields, values.hyper),
         )
 
 
 def place(leaves: Leaves, device: Any) -> Leaves:
     """Copies of leaves on a device: no buffer is shared with what the user holds."""
     return tuple(jax.device_put(leaf, device, may_alias=False) for leaf in leaves)
-
-
-def _digests(reads: tuple[Read, ...], source: Source) -> tuple[Any, ...] | None:
-    if source.unsound(reads):
-        return None
-    return tuple(source.digest(read) for read in reads)
-
-
-Data = Mapping[str, Any]
