@@ -6,6 +6,7 @@ batch index).
 
 from __future__ import annotations
 
+import functools
 import zlib
 from typing import Any
 
@@ -37,7 +38,12 @@ def eval_clock() -> dict[str, Any]:
 
 
 def _key_aval() -> Any:
-    return jax.eval_shape(lambda: jax.random.key(0))
+    return _key_aval_of(jax.config.jax_default_prng_impl)
+
+
+@functools.lru_cache
+def _key_aval_of(impl: str) -> Any:
+    return jax.eval_shape(lambda: jax.random.key(0, impl=impl))
 
 
 def hook_arguments(wanted: Route, groups: Any) -> dict[str, Any]:
