@@ -67,10 +67,18 @@ def signature(value: Any) -> Signature:
 
 
 def plain(value: Any) -> Any:
-    """The value as Python number or numpy arrays, for people and files."""
-    return jax.tree.map(
-        lambda leaf: leaf.item() if leaf.ndim == 0 else np.array(leaf), value
-    )
+    """The value as Python number or numpy arrays, for people and files.
+
+    A float32 gives the shortest number that it stands for: 0.1, not 0.10000000149.
+    """
+    return jax.tree.map(_plain, value)
+
+
+def _plain(leaf: Any) -> Any:
+    array = np.array(leaf)
+    if array.ndim:
+        return array
+    return float(str(array)) if array.dtype == np.float32 else array.item()
 
 
 def _number(value: Any, kind: type, name: str) -> bool | int | float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Hashable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -28,6 +28,7 @@ from .report import ProgramsTable, Reasons
 from .spec import Asker, Event, Program, Spec
 
 _EVENTS_KEPT = 10_000
+_COST = {"hit": 0, "retraced": 1, "compiled": 2}
 
 
 @dataclass
@@ -52,8 +53,8 @@ class ProgramCache(View):
         self._entries: dict[Hashable, _Entry] = {}
         self._executables: dict[str, Future[Any]] = {}
         self._events: list[Event] = []
-        self._latest: OrderedDict[tuple[str, str, str], Program] = OrderedDict()
-        self._why: OrderedDict[str, str] = OrderedDict()
+        self._latest: dict[tuple[str, str, str], Program] = {}
+        self._why: dict[tuple[str, str], tuple[str, str]] = {}
 
     # ---- looking up
 
@@ -161,11 +162,7 @@ class ProgramCache(View):
             before = self._latest.get(key)
             words = reason(event.outcome, before, program)
             self._latest[key] = program
-            if event.outcome != "hit" or program.name not in self._why:
-                self._why[program.name] = f"{program.name}: {event.outcome}" + (
-                    f", {words}" if words else ""
-                )
-                self._why.move_to_end(program.name)
+            self._why[program.name, program.form] = (event.outcome, words)
             self._events.append(
                 Event(
                     event.program,
@@ -193,7 +190,7 @@ class ProgramCache(View):
                 for found in entry.by_reads.values()
             )
             return {
-                **{name: outcomes[name] for name in ("hit", "retraced", "compiled")},
+                **{name: outcomes[name] for name in _COST},
                 "programs": programs,
                 "executables": len(self._executables),
             }
@@ -204,9 +201,18 @@ class ProgramCache(View):
             return list(self._events)
 
     def why(self) -> Reasons:
-        """Per program, the latest outcome that was no hit, and its cause in words."""
+        """What the latest lookup of each program cost, and its cause in words."""
         with self._lock:
-            return Reasons(list(self._why.values()))
+            latest = list(self._why.items())
+        worst: dict[str, tuple[str, str]] = {}
+        for (name, _), found in latest:  # the forms of one program count as one
+            held = worst.get(name, ("hit", ""))
+            worst[name] = max(held, found, key=lambda f: _COST[f[0]])
+        lines = [
+            f"{name}: {outcome}" + (f", {words}" if words else "")
+            for name, (outcome, words) in worst.items()
+        ]
+        return Reasons(sorted(lines, key=lambda line: ": hit" in line))
 
     def clear(self) -> None:
         """Forget every program and event; live runs keep the programs they hold."""

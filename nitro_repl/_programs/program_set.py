@@ -116,6 +116,11 @@ class ProgramSet:
         order = ("forward", "loss", "backward", "optimizer", "eval")
         return tuple(sorted(self._programs.values(), key=lambda p: order.index(p.name)))
 
+    @property
+    def hashes(self) -> dict[str, str]:
+        """The start of each program's hash, for the record of a run."""
+        return {f"{p.name} {p.form}": p.hash[:16] for p in self.programs}
+
     def moved(self, blueprint: Blueprint) -> tuple[str, ...]:
         """Names of programs that a newer blueprint would make anew."""
         source = self._source(blueprint)

@@ -124,7 +124,7 @@ class Values:
         self._names = tuple(sorted(set(self._declared) & self._own_fields()))
         self.leaves = tuple(jax.tree.leaves((self.fields, self.hyper)))
         self.field_leaves = tuple(jax.tree.leaves(self.fields))
-        self.numbers = {name: float(self._values[name]) for name in self._hyper}
+        self.numbers = {name: plain(self._values[name]) for name in self._hyper}
 
     def _own_fields(self) -> set[str]:
         return {

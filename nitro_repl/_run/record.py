@@ -53,6 +53,10 @@ class Record:
             epoch = int(row["epoch"])
             self._log("log_metrics", row, step=step, epoch=epoch, split=split)
 
+    def variant(self, programs: Mapping[str, str]) -> None:
+        """Write down the programs in use: variants differ in the last bits."""
+        self.directory.update(programs={"variant": "split", **programs})
+
     def flush(self) -> None:
         """Have the logger write what it holds, if it can be asked to."""
         if hasattr(self._logger, "flush"):

@@ -292,7 +292,8 @@ class Run:
         loop = self._loop
         total, epochs = loop.max_steps, self.handle.settings["max_epochs"]
         rate = loop.rate
-        left = (total - loop.step) / rate if total is not None and rate else None
+        moving = total is not None and rate and self.phase == "stepping"
+        left = (total - loop.step) / rate if moving else None
         loss = loop.last_loss
         return Progress(
             loop.step,

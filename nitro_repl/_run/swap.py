@@ -186,11 +186,12 @@ class Swapper:
                 "undo" if asked.undo else "swap",
                 step=loop.step,
                 by=command.by,
-                before=_hashes(before),
-                after=_hashes(made),
+                before=before.hashes,
+                after=made.hashes,
                 why=list(self._run.handle.cache.why()),
                 notes=notes,
             )
+            self._run.record.variant(made.hashes)
             return notes
 
         command = Command("swap", apply)
@@ -219,7 +220,3 @@ def _take_optimizer(loop: Loop, plan: Plan) -> list[str]:
     loop.carry = replace(loop.carry, opt=leaves)
     names = ", ".join(began) or "nothing"
     return [f"optimizer state: {len(kept)} arrays kept; fresh: {names}"]
-
-
-def _hashes(programs: ProgramSet) -> dict[str, str]:
-    return {f"{p.name} {p.form}": p.hash[:16] for p in programs.programs}
