@@ -292,8 +292,9 @@ class Run:
         loop = self._loop
         total, epochs = loop.max_steps, self.handle.settings["max_epochs"]
         rate = loop.rate
-        moving = total is not None and rate and self.phase == "stepping"
-        left = (total - loop.step) / rate if moving else None
+        left = None
+        if total is not None and rate and self.phase == "stepping":
+            left = (total - loop.step) / rate
         loss = loop.last_loss
         return Progress(
             loop.step,
