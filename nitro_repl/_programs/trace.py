@@ -139,6 +139,7 @@ def select(
         outvars,
         jaxpr.eqns,
         jaxpr.effects,
+        jaxpr.debug_info.with_unknown_names(),
     )
     return core.ClosedJaxpr(smaller, closed.consts), kept
 
