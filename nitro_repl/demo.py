@@ -139,7 +139,7 @@ def compiles_by_name() -> Iterator[Counter[str]]:
     """
     counted: Counter[str] = Counter()
 
-    def count(event: str, duration: float, **details: Any) -> None:
+    def count(event: str, duration_secs: float, **details: str | int) -> None:
         if event == "/jax/core/compile/backend_compile_duration":
             name = str(details.get("fun_name", "?"))
             counted[name.removeprefix("jit(").removesuffix(")")] += 1
