@@ -6,8 +6,12 @@ once for the whole session.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import textwrap
+import threading
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -103,6 +107,86 @@ class Notebook:
 def tiny(*cells: str) -> Notebook:
     """A notebook with the base experiment and more cells."""
     return Notebook(IMPORTS, DATA, LOSS, TINY, *cells)
+
+
+@contextlib.contextmanager
+def live(book: Notebook, steps: int = 2, **settings: Any) -> Iterator[Any]:
+    """A run that made some steps, is paused, and has no end."""
+    settings = {"max_steps": None, **settings}
+    run = book.handle(**settings).train(background=True, paused=True)
+    try:
+        if steps:
+            run.advance(steps)
+        yield run
+    finally:
+        run.stop()
+
+
+class Gate:
+    """A loader that stops before one of its batches until it is opened.
+
+    Attributes:
+        reached: Set when a reader stands before that batch.
+        opened: Lets it go on.
+    """
+
+    def __init__(self, rows: Any, before: int = 1):
+        self.rows = list(rows)
+        self.before = before
+        self.reached, self.opened = threading.Event(), threading.Event()
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[Any]:
+        for index, row in enumerate(self.rows):
+            if index == self.before:
+                self.reached.set()
+                assert self.opened.wait(60), "nobody opened the gate"
+            yield row
+
+
+def until(true: Callable[[], Any], seconds: float = 60) -> None:
+    """Wait for something that sets no event."""
+    never, end = threading.Event(), time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "waited in vain"
+        never.wait(0.002)
+
+
+def in_thread(work: Callable[[], Any]) -> Callable[[], Any]:
+    """Begin something in a thread; the function returned waits for its result."""
+    found: list[Any] = []
+
+    def run() -> None:
+        try:
+            found.append(work())
+        except BaseException as error:
+            found.append(error)
+
+    thread = threading.Thread(target=run, name="test-caller")
+    thread.start()
+
+    def result() -> Any:
+        thread.join(60)
+        assert not thread.is_alive(), "it never returned"
+        if isinstance(found[0], BaseException):
+            raise found[0]
+        return found[0]
+
+    return result
+
+
+def check_error(error: Any, *words: str) -> None:
+    """An error of ours: what, where and fix, at most six lines, these words in it."""
+    text = str(error)
+    assert isinstance(error, nitro.NitroError), repr(error)
+    assert error.what, text
+    assert error.where, text
+    assert error.fix, text
+    assert len(text.splitlines()) <= 6, text
+    for word in words:
+        assert word in text, f"{word!r} is not in:\n{text}"
 
 
 class Outcomes:

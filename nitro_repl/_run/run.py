@@ -6,6 +6,7 @@ half a step and nothing a caller does can touch live buffers.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -129,7 +130,8 @@ class Run:
             self._record(command, loop)
 
         if self.live:
-            self._worker.ask("stop", apply, urgent=True)
+            with contextlib.suppress(RunError):  # it ended before it heard
+                self._worker.ask("stop", apply, urgent=True)
             if not self._worker.is_here:
                 self._worker.wait()
 
@@ -220,6 +222,7 @@ class Run:
             >>> run.swap()
             >>> run.swap("loss", wait=False)
         """
+        wait = wait and not self._worker.is_here  # a hook would wait for itself
         self._swapper.request(programs, hooks, undo=undo, wait=wait)
 
     def load(self, weights: nnx.Module | Mapping[str, Any]) -> None:

@@ -70,7 +70,17 @@ class Worker:
         self._thread.start()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait until the loop is over; false if the time was up first."""
+        """Wait until the loop is over; false if the time was up first.
+
+        Raises:
+            RunError: The worker itself asks, as a hook does: it would wait for ever.
+        """
+        if self.is_here and self.live:
+            raise RunError(
+                f"run {self.name} cannot wait for its own end",
+                where="wait, in a hook of the run",
+                fix="return from the hook; run.stop() there ends the run after it",
+            )
         return self._ended.wait(timeout)
 
     def halt(self) -> None:

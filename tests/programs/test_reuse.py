@@ -3,13 +3,11 @@
 
 from __future__ import annotations
 
-import contextlib
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from cells import LOSS, TINY, Outcomes, losses, same, tiny
+from cells import LOSS, TINY, Outcomes, live, losses, same, tiny
 from counting import count_compiles
 
 import nitro_repl as nitro
@@ -23,17 +21,6 @@ def book():
     book = tiny()
     book.train().handle.validate()
     return book
-
-
-@contextlib.contextmanager
-def live(book, **settings):
-    """A paused live run."""
-    run = book.handle(max_steps=None, **settings).train(background=True, paused=True)
-    try:
-        run.advance(2)
-        yield run
-    finally:
-        run.stop()
 
 
 def train_and_validate(book, fields=None, **settings):
