@@ -73,14 +73,23 @@ def checked_metrics(metrics: Any, wanted: Route) -> dict[str, Any]:
             where=f"{wanted.hook}, {wanted.place}",
             fix='return {"name": value}',
         )
-    for name, value in metrics.items():
-        if not isinstance(value, MetricValue) and jnp.shape(value) != ():
-            raise HookError(
-                f"the train metric `{name}` has shape {jnp.shape(value)}, not ()",
-                where=f"{wanted.hook}, {wanted.place}",
-                fix="reduce it to a scalar, or use nitro.Mean(total, count)",
-            )
-    return {
-        name: value if isinstance(value, MetricValue) else jnp.asarray(value)
-        for name, value in metrics.items()
-    }
+    return {name: _metric(name, value, wanted) for name, value in metrics.items()}
+
+
+def _metric(name: str, value: Any, wanted: Route) -> Any:
+    if isinstance(value, MetricValue):
+        return value
+    if isinstance(value, dict):
+        return {k: _metric(f"{name}/{k}", v, wanted) for k, v in value.items()}
+    try:
+        array = jnp.asarray(value)
+        got = f"has shape {array.shape}, not ()"
+    except TypeError:
+        array, got = None, f"is a {type(value).__name__}, not a number"
+    if array is None or array.shape != ():
+        raise HookError(
+            f"the train metric `{name}` {got}",
+            where=f"{wanted.hook}, {wanted.place}",
+            fix="reduce it to a scalar, or use nitro.Mean(total, count)",
+        )
+    return array

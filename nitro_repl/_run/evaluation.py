@@ -19,7 +19,14 @@ from .._experiment.metrics import Mean, MetricValue, Totals, flat
 from .._programs.explain import hooks_explained
 from .._programs.program_set import ProgramSet
 from ..errors import HookError
-from .batches import batch_arrays, batch_rows, pad_batch, private_copy, slice_outputs
+from .batches import (
+    batch_arrays,
+    batch_rows,
+    check_batch,
+    pad_batch,
+    private_copy,
+    slice_outputs,
+)
 from .feed import close_iterator, open_epoch
 
 Arrays = tuple[Any, ...]
@@ -91,7 +98,8 @@ class Evaluation:
 
     def predict(self, state: State, batch: Any) -> Any:
         """Outputs of one batch as numpy arrays."""
-        arrays = batch_arrays(batch, "predict")
+        names = self.programs.eval_names("forward", batch, "predict")
+        arrays = batch_arrays(batch, "predict", names)
         outputs, rows, padded = self._forward(state, arrays, "predict", 0)
         return slice_outputs(jax.device_get(outputs), rows, padded, "predict, pad_eval")
 
@@ -107,7 +115,13 @@ class Evaluation:
     def _batch(
         self, state: State, batch: Any, split: str, index: int
     ) -> dict[str, Any]:
-        arrays = private_copy(batch_arrays(batch, split))
+        check_batch(batch, split)
+        traced = {
+            name
+            for hook in ("forward", "loss")
+            for name in self.programs.eval_names(hook, batch, split)
+        }
+        arrays = private_copy(batch_arrays(batch, split, traced))
         outputs, rows, padded = self._forward(state, arrays, split, index)
         wants_metrics = self.hooks.defines("metrics")
         on_host = (
@@ -118,7 +132,7 @@ class Evaluation:
             "loss": self._loss(state, real, arrays, split, index, rows)
         }
         if wants_metrics:
-            values |= self._metrics(real, arrays, split)
+            values |= self._metrics(real, {**batch, **arrays}, split)
         return values
 
     def _forward(
@@ -164,10 +178,10 @@ class Evaluation:
         return Mean(np.asarray(value, np.float64) * samples, samples)
 
     def _metrics(
-        self, outputs: Any, arrays: Mapping[str, Any], split: str
+        self, outputs: Any, batch: Mapping[str, Any], split: str
     ) -> dict[str, Any]:
-        names = self.programs.eval_names("metrics", arrays, split)
-        given = {name: np.asarray(arrays[name]) for name in names}
+        names = self.programs.eval_names("metrics", batch, split)
+        given = {name: np.asarray(batch[name]) for name in names}
         with hooks_explained(f"metrics, split `{split}`"):
             return dict(self.hooks.call(self.experiment, "metrics", outputs, **given))
 

@@ -25,7 +25,7 @@ from ..errors import MetricError, NonFiniteError
 from .batches import batch_arrays, check_batch, private_copy
 from .commands import LATER, Command, Mailbox
 from .evaluation import State
-from .feed import Feed
+from .feed import Feed, Position
 from .live import Values
 from .record import Record
 from .settings import Every
@@ -38,6 +38,7 @@ class Pending(NamedTuple):
 
     step: int
     epoch: int
+    index: int
     report: Report
     program: TrainStep
     values: Mapping[str, float]
@@ -83,9 +84,11 @@ class Loop:
         """Train until the end or a stop."""
         self.programs.train(self.first)  # before the first command is heard
         self.record.variant(self.programs.hashes)
-        while self.boundary():
-            self.turn()
-        self.read(0)
+        try:
+            while self.boundary():
+                self.turn()
+        finally:
+            self.read(0)  # the steps before a failure were made
 
     def turn(self) -> None:
         """One step; then, where an epoch or a period ends, an evaluation."""
@@ -99,7 +102,7 @@ class Loop:
         self.step += 1
         self.epoch = fed.epoch
         self.pending.append(
-            Pending(self.step, fed.epoch, report, step, self.values.numbers)
+            Pending(self.step, fed.epoch, fed.index, report, step, self.values.numbers)
         )
         self.read(_LATE)
         ended = fed.index + 1 == self.feed.steps_per_epoch
@@ -199,7 +202,8 @@ class Loop:
     def _not_finite(self, taken: Pending, row: Mapping[str, float]) -> None:
         """Take back the steps that changed nothing and say which one was first."""
         self.pending.clear()
-        self.step = taken.step - 1
+        self.step, self.epoch = taken.step - 1, taken.epoch
+        self.feed.restore(Position(taken.epoch, taken.index))
         self.carry = replace(
             self.carry, bad=jax.device_put(jnp.zeros((), bool), self.values.device)
         )
