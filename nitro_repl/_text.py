@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import reprlib
+import sys
 from typing import Any
 
 from rich.console import Console, RenderableType
@@ -126,3 +127,11 @@ def _bounded_repr() -> reprlib.Repr:
 
 
 _REPR = _bounded_repr()
+
+
+def tell(text: str, *, bad: bool = False) -> None:
+    """Say something in this thread's cell, on its error stream if it is bad news."""
+    stream = sys.stderr if bad else sys.stdout
+    if stream is not None:
+        stream.write(text + "\n")
+        stream.flush()

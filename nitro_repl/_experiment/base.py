@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 import optax
 
+from .._text import tell
 from .._where import place
 from ..errors import ExperimentError, FieldError, HookError, suggest
 from .fields import MISSING, Field, Residency, collect_fields, field
@@ -67,6 +68,7 @@ class Experiment:
             for name, declared in merged.items()
         }
         cls.__attached__ = {}
+        _say_dropped(cls, body.f_locals.get(cls.__name__))
 
     def __init__(self, **values: Any) -> None:
         fields = type(self).__fields__
@@ -185,6 +187,17 @@ def _class_body_frame() -> FrameType:
         frame = frame.f_back
     assert frame is not None
     return frame
+
+
+def _say_dropped(cls: type[Experiment], before: Any) -> None:
+    """Name the hooks that were attached to the class that this one replaces."""
+    attached = getattr(before, "__attached__", None)
+    if attached and getattr(before, "__qualname__", "") == cls.__qualname__:
+        hooks = ", ".join(f"{name} ({place(f)})" for name, f in attached.items())
+        tell(
+            f"nitro: this {cls.__name__} is a new class, without the hooks attached to "
+            f"the one before: {hooks}; run those cells again to attach them"
+        )
 
 
 def _check_declaration(cls: type, declared: Field) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import linecache
-import sys
 import traceback
 
 from .._programs.explain import LIBRARY
@@ -23,14 +22,6 @@ def describe(error: BaseException) -> str:
         and not any(part in frame.filename for part in LIBRARY)
     ]
     return "\n".join([*lines, f"{type(error).__name__}: {error}"])
-
-
-def tell(text: str, *, bad: bool = False) -> None:
-    """Say something in this thread's cell, on its error stream if it is bad news."""
-    stream = sys.stderr if bad else sys.stdout
-    if stream is not None:
-        stream.write(text + "\n")
-        stream.flush()
 
 
 def _place(frame: traceback.FrameSummary) -> str:

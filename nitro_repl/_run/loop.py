@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from math import isfinite
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -33,7 +33,8 @@ from .settings import Every
 _LATE = 4  # steps whose losses may be unread, so that the device never waits for Python
 
 
-class Pending(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Pending:
     """A step whose numbers are still on the device."""
 
     step: int

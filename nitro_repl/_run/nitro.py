@@ -19,11 +19,11 @@ from .._programs.cache import ProgramCache, programs
 from .._programs.explain import hooks_explained
 from .._programs.program_set import ProgramSet
 from .._programs.spec import Asker
+from .._text import tell
 from ..errors import DataError, NitroError, RunError, SettingError, suggest
 from .batches import batch_arrays
 from .data import check_splits, first_batch
 from .evaluation import Evaluation, State
-from .failure import tell
 from .live import Values, hyperparameters
 from .plan import Plan, newest
 from .run import Run

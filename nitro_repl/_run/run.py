@@ -16,11 +16,12 @@ from flax import nnx
 
 from .._programs.model import copies
 from .._programs.spec import Asker
+from .._text import tell
 from ..errors import NitroError, RunError
 from . import registry
 from .commands import LATER, Command, Mailbox
 from .evaluation import State
-from .failure import describe, tell
+from .failure import describe
 from .loading import leaves_of
 from .loop import Loop
 from .record import Record

@@ -16,9 +16,10 @@ import jax
 
 from .._programs.optimizer_state import carry_over
 from .._programs.program_set import ProgramSet
+from .._text import tell
 from ..errors import NitroError, RunError, SwapError, suggest
 from .commands import Command
-from .failure import describe, tell
+from .failure import describe
 from .plan import PROGRAM_HOOKS, Plan, newest
 from .setup import check, optimizer_state, place
 from .surroundings import Surroundings
