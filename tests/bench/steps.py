@@ -30,7 +30,7 @@ import nitro_repl as nitro
 JOBS = {  # the shape of a sample, samples in a batch, steps in a round
     "tiny": ((16,), 8, 400),  # next to no arithmetic: what the loop itself costs
     "mlp": ((784,), 64, 200),
-    "cnn": ((28, 28, 1), 64, 40),
+    "cnn": ((28, 28, 1), 64, 20),
 }
 WIDTHS = {"tiny": 16, "mlp": 256}
 EDITS = ("comment", "constant", "helper")
@@ -316,6 +316,7 @@ def main():
     parser.add_argument("--edits", type=int, default=5)
     options = parser.parse_args()
     for job in options.jobs.split(","):
+        nitro.programs.clear()  # jobs share a loss; each edit of each is to be new
         loops = [ByHand(job), Live(job)]
         report(job, loops, options.rounds, options.edits)
         for loop in loops:
