@@ -108,7 +108,19 @@ class ProgramSet:
             elif kind == "eval":
                 self.evaluation(shapes)
             else:
-                self.value(*shapes)
+                outputs, fields = shapes
+                made = self._outputs_now(outputs, like)
+                if made is not None:
+                    self.value(made, fields)
+
+    def _outputs_now(self, outputs: Any, like: ProgramSet) -> Any:
+        """Avals of what eval gives for the rows of another set's outputs."""
+        for key, step in self._eval.items():
+            before = like._eval.get(key)
+            if before is None or not _differ_in_rows(outputs, before.out):
+                continue
+            return _with_rows(step.out, _rows(outputs), _rows(before.out))
+        return None
 
     @property
     def programs(self) -> tuple[Program, ...]:
@@ -195,6 +207,31 @@ class ProgramSet:
 def batch_signature(batch: Avals) -> Hashable:
     """Names, shapes and dtypes of a batch with sorted names."""
     return tuple([(name, array.shape, array.dtype) for name, array in batch.items()])
+
+
+def _differ_in_rows(one: Any, two: Any) -> bool:
+    """Whether two trees of avals are alike but for the length of the first axis."""
+    first, second = jax.tree.leaves(one), jax.tree.leaves(two)
+    return jax.tree.structure(one) == jax.tree.structure(two) and all(
+        a.shape[1:] == b.shape[1:] and a.ndim == b.ndim and a.dtype == b.dtype
+        for a, b in zip(first, second, strict=True)
+    )
+
+
+def _rows(tree: Any) -> int:
+    return next((leaf.shape[0] for leaf in jax.tree.leaves(tree) if leaf.shape), 0)
+
+
+def _with_rows(tree: Any, rows: int, padded: int) -> Any:
+    """The tree with `rows` where its leaves have `padded` rows."""
+
+    def cut(leaf: Any) -> jax.ShapeDtypeStruct:
+        shape = leaf.shape
+        if shape and shape[0] == padded:
+            shape = (rows, *shape[1:])
+        return jax.ShapeDtypeStruct(shape, leaf.dtype)
+
+    return jax.tree.map(cut, tree)
 
 
 def _structs(batch: Avals) -> Batch:

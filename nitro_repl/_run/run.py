@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -348,12 +349,16 @@ class Run:
 
     def state(self) -> tuple[State, Any]:
         """Copies of one boundary's numbers, and the programs to evaluate with."""
-        params, state, fields = self._worker.look(
-            lambda loop: (loop.carry.params, loop.carry.state, loop.values.field_leaves)
+        params, state, fields, programs, now = self._worker.look(
+            lambda loop: (
+                loop.carry.params,
+                loop.carry.state,
+                loop.values.field_leaves,
+                loop.programs,
+                loop.state(),
+            )
         )
-        return State(
-            params, state, fields, self._loop.key, self._loop.values.device
-        ), self._loop.programs
+        return replace(now, params=params, state=state, fields=fields), programs
 
     # ---- for the handle
 

@@ -5,9 +5,10 @@ Until the switch the old programs run; a swap that is refused or fails changes n
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -114,16 +115,15 @@ class Swapper:
         )
         thread.start()
         if wait:
-            asked.done.result()
             thread.join()
+            asked.done.result()
 
     def _work(self, asked: _Request, tells: bool) -> None:
         """Do a swap in its own thread; what comes of it is told, the run goes on."""
-        interval = sys.getswitchinterval()
         self._run.note = "compiling a swap"
         try:
-            sys.setswitchinterval(_SWITCH_INTERVAL_S)
-            notes = self._undo(asked) if asked.undo else self._make(asked)
+            with _short_switches():
+                notes = self._undo(asked) if asked.undo else self._make(asked)
         except BaseException as error:
             if tells:
                 said = f"swap refused, the old programs go on.\n{describe(error)}"
@@ -136,7 +136,6 @@ class Swapper:
             asked.done.set_result("")
         finally:
             self._run.note = ""
-            sys.setswitchinterval(interval)
 
     def _make(self, asked: _Request) -> list[str]:
         """Compile the newest code and switch to it."""
@@ -207,6 +206,25 @@ class Swapper:
     def _take(self, programs: tuple[str, ...] | None, bound: Bound) -> Plan:
         settings = self._run.handle.settings
         return newest(self._plan, self._loop.values, settings, programs, bound)
+
+
+_switching = threading.Lock()
+_intervals: list[float] = []  # what to go back to, once for each swap at work
+
+
+@contextlib.contextmanager
+def _short_switches() -> Iterator[None]:
+    """Have threads take turns more often while any swap is compiled."""
+    with _switching:
+        _intervals.append(_intervals[0] if _intervals else sys.getswitchinterval())
+        sys.setswitchinterval(_SWITCH_INTERVAL_S)
+    try:
+        yield
+    finally:
+        with _switching:
+            interval = _intervals.pop()
+            if not _intervals:
+                sys.setswitchinterval(interval)
 
 
 def _take_optimizer(loop: Loop, plan: Plan) -> list[str]:

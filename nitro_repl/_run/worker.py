@@ -45,6 +45,7 @@ class Worker:
         self._thread: threading.Thread | None = None
         self._ended = threading.Event()
         self._ended.set()
+        self._standing = threading.Lock()  # held while the loop must not begin to move
 
     @property
     def live(self) -> bool:
@@ -58,16 +59,17 @@ class Worker:
 
     def start(self) -> None:
         """Begin, or go on, in the caller's surroundings."""
-        self._ended.clear()
-        self._mailbox.open()
-        self._thread = threading.Thread(
-            target=Surroundings().run,
-            args=(self._work,),
-            name=f"nitro-run-{self.name}",
-            daemon=True,
-        )
-        _live.add(self)
-        self._thread.start()
+        with self._standing:
+            self._ended.clear()
+            self._mailbox.open()
+            self._thread = threading.Thread(
+                target=Surroundings().run,
+                args=(self._work,),
+                name=f"nitro-run-{self.name}",
+                daemon=True,
+            )
+            _live.add(self)
+            self._thread.start()
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until the loop is over; false if the time was up first.
@@ -115,16 +117,19 @@ class Worker:
         def apply(loop: Loop, command: Command) -> Any:
             return jax.tree.map(_copy, read(loop))
 
-        command = Command("look", apply, urgent=True)
-        if self.is_here:
-            return apply(self._loop, command)
-        if self._mailbox.put(command):
-            try:
-                return command.reply.result()
-            except RunError:
-                pass  # it ended before it came to this; nothing moves any more
-        self._ended.wait()
-        return apply(self._loop, command)
+        while True:
+            command = Command("look", apply, urgent=True)
+            if self.is_here:
+                return apply(self._loop, command)
+            if self._mailbox.put(command):
+                try:
+                    return command.reply.result()
+                except RunError:
+                    pass  # it ended before it came to this
+            self._ended.wait()
+            with self._standing:
+                if not self.live:  # and does not begin again before the copies are made
+                    return apply(self._loop, command)
 
     def _work(self) -> None:
         error: BaseException | None = None

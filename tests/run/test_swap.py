@@ -1,0 +1,465 @@
+from __future__ import annotations
+
+import sys
+import threading
+
+import jax.monitoring
+import numpy as np
+import pytest
+from cells import (
+    Gate,
+    Outcomes,
+    check_error,
+    in_thread,
+    live,
+    losses,
+    same,
+    tiny,
+    until,
+)
+from counting import COMPILED, count_compiles
+
+import nitro_repl as nitro
+from nitro_repl import SwapError
+
+ADAM = """
+class Tiny(Tiny):
+    def optimizer(self, hp):
+        return optax.adam(hp.learning_rate)
+
+    def learning_rate(self):
+        return 0.01
+"""
+NEW_LOSS = """
+@Tiny.hook
+def loss(self, logits, *, y):
+    return squared_error(logits, y, self.smoothing) * {}
+"""
+SLOW_LOSS = """
+@Tiny.hook
+def loss(self, logits, *, y):
+    value = squared_error(logits, y, self.smoothing)
+    for n in range(12):
+        value = jnp.sin(value * (1 + n / 100)) + jnp.exp(-value)
+    return value
+"""
+LOWERED = "/jax/core/compile/jaxpr_to_mlir_module_duration"
+
+
+def edit_loss(book, factor):
+    book.cell(NEW_LOSS.format(factor))
+
+
+# ---- only the loss compiles, and the run goes on
+
+
+def test_after_a_loss_edit_only_the_loss_compiles_and_everything_goes_on():
+    book = tiny(ADAM)
+    with live(book, steps=3, eval_every=2) as run:
+        before, rows, state = run.params, losses(run), run._loop.carry.opt
+        adam_count = [int(leaf) for leaf in state if leaf.dtype == np.int32]
+        edit_loss(book, 3.5)
+        assert run.stale == ("loss",)
+        outcomes = Outcomes()
+        with count_compiles() as count:
+            run.swap()
+        assert set(count.compiled) == {"loss"}, count
+        assert outcomes.worst == {
+            "forward": "hit", "loss": "compiled", "backward": "hit",
+            "optimizer": "hit", "eval": "hit",
+        }  # fmt: skip
+        assert run.step == 3
+        assert same(run.params, before)
+        assert run.stale == ()
+        with count_compiles() as count:
+            run.advance(3)
+        assert count.nothing_of_ours
+        assert losses(run)[:3] == rows
+        assert run.history()["step"].tolist() == [1, 2, 3, 4, 5, 6]
+        counts = [int(a) for a in run._loop.carry.opt if a.dtype == np.int32]
+        assert counts == [n + 3 for n in adam_count]
+        assert len(run.history("val")) > 0
+
+
+def test_a_swap_is_as_if_the_edit_had_been_there_at_that_step():
+    book = tiny(ADAM)
+    with live(book, steps=2) as run:
+        edit_loss(book, 3.5)
+        run.swap()
+        run.advance(2)
+        swapped = losses(run)
+    expected = losses(tiny(ADAM).train(max_steps=3))
+    assert swapped[:2] == expected[:2]
+    assert swapped[2] == pytest.approx(expected[2] * 3.5, rel=1e-6)
+    assert swapped[3] != pytest.approx(swapped[2], rel=1e-3)
+
+
+def test_the_run_steps_on_while_the_new_loss_is_compiled():
+    book = tiny()
+    seen = {}
+
+    with live(book) as run:
+
+        def watch(event, seconds, **details):
+            if details.get("fun_name") == "jit(nitro_loss)" and event == LOWERED:
+                seen["lowered"] = run.step
+            elif details.get("fun_name") == "jit(nitro_loss)" and event == COMPILED:
+                seen["compiled"] = (run.step, seconds)
+
+        run.resume()
+        book.cell(SLOW_LOSS)
+        jax.monitoring.register_event_duration_secs_listener(watch)
+        try:
+            begun = run.step
+            run.swap()
+        finally:
+            jax.monitoring.unregister_event_duration_listener(watch)
+        switched = swaps(run)[0]["step"]
+        run.pause()
+        assert run.exception is None
+        compiled, seconds = seen["compiled"]
+        assert seen["lowered"] > begun, "no step while it was traced and lowered"
+        assert compiled - seen["lowered"] > 5, f"no steps in {seconds:.2f} s of XLA"
+        assert switched >= compiled
+        assert run.step > switched
+
+
+def swaps(run):
+    return [e for e in run.journal.entries if e["command"] in ("swap", "undo")]
+
+
+def test_values_that_are_set_during_a_compile_stay():
+    book = tiny()
+    with live(book) as run:
+        run.set(smoothing=0.25)
+        edit_loss(book, 2.75)
+        wait, go = threading.Event(), threading.Event()
+
+        def hold(event, seconds, **details):
+            if event == LOWERED and details.get("fun_name") == "jit(nitro_loss)":
+                wait.set()
+                assert go.wait(60)
+
+        jax.monitoring.register_event_duration_secs_listener(hold)
+        try:
+            swapping = in_thread(run.swap)
+            assert wait.wait(60)
+            assert run.progress().note
+            run.set(smoothing=0.5, learning_rate=0.125)
+            run.advance(1)
+        finally:
+            go.set()
+            jax.monitoring.unregister_event_duration_listener(hold)
+        swapping()
+        assert {row.name: row.value for row in run.status().values} == {
+            "smoothing": 0.5,
+            "learning_rate": 0.125,
+        }
+        assert run.progress().note == ""
+        run.advance(1)
+        assert run.history()["learning_rate"].tolist() == [0.5, 0.5, 0.125, 0.125]
+
+
+def test_swap_without_waiting_reports_the_switch(capsys):
+    book = tiny()
+    with live(book) as run:
+        edit_loss(book, 1.625)
+        run.swap(wait=False)
+        until(lambda: swaps(run))
+        until(lambda: not run.note)
+    said = capsys.readouterr().out
+    assert "switched at step 2" in said
+    assert "loss: compiled" in said
+    assert "forward" not in said.split("switched")[0]
+
+
+# ---- which code
+
+
+def test_swap_by_program_takes_its_hooks_only():
+    book = tiny()
+    with live(book) as run:
+        book.cell("Tiny.forward = lambda self, model, *, x: jnp.cosh(model(x))")
+        edit_loss(book, 1.875)
+        assert set(run.stale) == {"forward", "loss", "backward"}
+        with count_compiles() as count:
+            run.swap("loss")
+        assert set(count.compiled) == {"loss"}, count
+        assert set(run.stale) == {"forward", "backward"}
+        with count_compiles() as count:
+            run.swap()
+        assert set(count.compiled) == {"forward", "backward"}, count
+        assert run.stale == ()
+        run.advance(1)
+
+
+def test_swap_of_a_function_binds_to_this_run_only():
+    book = tiny()
+    with live(book) as run, live(book) as other:
+        run.swap(loss=lambda self, logits, *, y: (logits**2).mean() * 0 + 7.0)
+        run.advance(1)
+        other.advance(1)
+        assert losses(run)[2] == 7.0
+        assert losses(other)[2] != 7.0
+        run.swap()
+        run.advance(1)
+        assert losses(run)[3] == 7.0, "what was bound stays bound"
+
+
+def test_undo_goes_back_and_again_back():
+    book = tiny()
+    with live(book) as run:
+        for value in (5.0, 6.0):
+            run.swap(loss=lambda self, logits, *, y, v=value: logits.mean() * 0 + v)
+            run.advance(1)
+        run.swap(undo=True)
+        run.advance(1)
+        run.swap(undo=True)
+        run.advance(1)
+        assert losses(run)[2:5] == [5.0, 6.0, 5.0]
+        assert losses(run)[5] not in (5.0, 6.0)
+        with pytest.raises(SwapError) as error:
+            run.swap(undo=True)
+        check_error(error.value, "undo")
+        assert [s["command"] for s in swaps(run)] == ["swap", "swap", "undo", "undo"]
+
+
+def test_the_newest_request_wins():
+    book = tiny()
+    hooks = [f"lambda self, logits, *, y: logits.mean() * 0 + {n}.5" for n in (1, 2)]
+    with live(book) as run:
+        wait, go = threading.Event(), threading.Event()
+
+        def hold(event, seconds, **details):
+            fun = details.get("fun_name")
+            if event == LOWERED and fun == "jit(nitro_loss)" and not wait.is_set():
+                wait.set()
+                assert go.wait(60)
+
+        jax.monitoring.register_event_duration_secs_listener(hold)
+        try:
+            first = in_thread(lambda: run.swap(loss=eval(hooks[0])))
+            assert wait.wait(60)
+            second = in_thread(lambda: run.swap(loss=eval(hooks[1])))
+            until(lambda: run._swapper._newest == 2)
+        finally:
+            go.set()
+            jax.monitoring.unregister_event_duration_listener(hold)
+        second()
+        with pytest.raises(SwapError, match="newer"):
+            first()
+        run.advance(1)
+        assert losses(run)[-1] == 2.5
+
+
+def test_a_class_cell_that_was_run_again_is_found_with_new_defaults_reported():
+    book = tiny()
+    source = """
+class Tiny(nitro.Experiment):
+    smoothing: Device[float] = {}
+    {}
+    def build_data(self): return {{"train": ROWS}}
+    def build_model(self, rngs): return nnx.Linear(3, 2, rngs=rngs)
+    def forward(self, model, *, x): return model(x)
+    def loss(self, logits, *, y): return squared_error(logits, y, self.smoothing) {}
+    def optimizer(self, hp): return optax.sgd(hp.learning_rate)
+"""
+    book.cell(source.format(0.1, "", ""))
+    with live(book) as run:
+        run.set(smoothing=0.75)
+        book.cell(source.format(0.2, "extra: Device[float] = 50.0\n", "+ self.extra"))
+        run.swap()
+        run.advance(1)
+        values = {row.name: row.value for row in run.status().values}
+        assert values["smoothing"] == 0.75, "what lives stays"
+        assert values["extra"] == 50.0
+        notes = " ".join(swaps(run)[0]["notes"])
+        assert "smoothing" in notes
+        assert "0.2" in notes
+        assert "extra" in notes
+        run.set(extra=0.0)
+        run.advance(1)
+        third, fourth = losses(run)[2:]
+        assert third > 50 > fourth
+
+
+# ---- what is carried over
+
+
+def test_a_swapped_optimizer_keeps_the_state_that_fits():
+    book = tiny(ADAM)
+    with live(book, steps=3) as run:
+        moments = {str(a.shape): np.asarray(a).copy() for a in run._loop.carry.opt}
+        book.cell(
+            ADAM.replace(
+                "optax.adam(hp.learning_rate)",
+                "optax.chain(optax.clip(1.0), optax.adam(hp.learning_rate), "
+                "optax.trace(0.5))",
+            )
+        )
+        with count_compiles() as count:
+            run.swap()
+        assert set(count.compiled) == {"optimizer"}
+        [entry] = swaps(run)
+        notes = " ".join(entry["notes"])
+        assert "fresh" in notes
+        assert "TraceState" in notes
+        assert "ScaleByAdam" not in notes
+        kept = {str(a.shape): np.asarray(a) for a in run._loop.carry.opt}
+        assert moments.keys() == kept.keys()
+        counts = [int(a) for a in run._loop.carry.opt if a.dtype == np.int32]
+        assert counts == [3]
+        run.advance(2)
+        assert np.isfinite(losses(run)).all()
+        run.swap(undo=True)
+        run.advance(1)
+
+
+def test_a_new_shape_of_outputs_swaps_with_its_loss():
+    book = tiny()
+    with live(book, steps=3, eval_every=2) as run:
+        book.cell("""
+@Tiny.hook
+def forward(self, model, *, x):
+    return {"logits": model(x), "top": model(x).argmax(-1)}
+
+@Tiny.hook
+def loss(self, outputs, *, y):
+    return squared_error(outputs["logits"], y, self.smoothing) * 1.0625
+""")
+        run.swap()
+        run.advance(2)
+        assert run.step == 5
+        assert set(run.handle.predict(book["ROWS"][0])) == {"logits", "top"}
+        assert len(run.history("val")["step"]) == 2
+
+
+# ---- what is refused
+
+
+def refused(book, run, *words, **bound):
+    before, rows = run.params, losses(run)
+    with pytest.raises(nitro.NitroError) as error:
+        run.swap(**bound)
+    check_error(error.value, *words)
+    assert same(run.params, before)
+    run.advance(1)
+    assert losses(run)[: len(rows)] == rows
+    assert run.exception is None
+    assert swaps(run) == []
+    return error.value
+
+
+def test_a_loss_that_does_not_trace_leaves_the_old_one_running():
+    book = tiny()
+    expected = losses(book.train(max_steps=4))
+    with live(book) as run:
+        book.cell(
+            "@Tiny.hook\ndef loss(self, logits, *, y):\n    return logits.men()\n"
+        )
+        refused(book, run, "men", "program `loss`", "<cell 5>, line 3")
+        book.cell("@Tiny.hook\ndef loss(self, logits, *, y):\n    return logits\n")
+        refused(book, run, "`loss` returned", "(4, 2)", ".mean()")
+    assert losses(run) == expected
+
+
+def test_a_refused_swap_without_waiting_says_why(capsys):
+    book = tiny()
+    with live(book) as run:
+        book.cell(
+            "@Tiny.hook\ndef loss(self, logits, *, y):\n    return logits.men()\n"
+        )
+        run.swap(wait=False)
+        until(lambda: not run.note and not swap_threads())
+        run.advance(1)
+    said = capsys.readouterr().err
+    assert "the old programs go on" in said
+    assert "men" in said
+    assert "site-packages" not in said
+
+
+def swap_threads():
+    return [t for t in threading.enumerate() if t.name.startswith("nitro-swap")]
+
+
+REFUSED = {
+    "another marker": (
+        "class Tiny(Tiny):\n    smoothing: GraphConst[float] = 0.1\n",
+        ("smoothing", "Device[float]", "GraphConst[float]"),
+    ),
+    "other parameters": (
+        "@Tiny.hook\ndef build_model(self, rngs):\n"
+        "    return nnx.Linear(3, 2, rngs=rngs)\n",
+        ("other parameters", "build_model", "Nitro(Tiny"),
+    ),
+    "another shape": (
+        "@Tiny.hook\ndef build_model(self, rngs):\n"
+        "    return nnx.Sequential(nnx.Linear(3, 6, rngs=rngs), nnx.relu,\n"
+        "                          nnx.Linear(6, 2, rngs=rngs))\n",
+        ("other parameters", "layers.0"),
+    ),
+    "other data": (
+        "@Tiny.hook\ndef build_data(self):\n    return {'train': ROWS[:2]}\n",
+        ("build_data", "new Nitro"),
+    ),
+    "a new field without a default": (
+        "class Tiny(Tiny):\n    gain: Device[float]\n",
+        ("gain", "value"),
+    ),
+    "a hook that needs another batch field": (
+        "@Tiny.hook\ndef loss(self, logits, *, weight):\n    return logits.mean()\n",
+        ("weight",),
+    ),
+    "a wrong signature": (
+        "@Tiny.hook\ndef loss(self, logits, y):\n    return logits.mean()\n",
+        ("loss", "self, outputs", "*"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused_is(name):
+    edit, words = REFUSED[name]
+    book = tiny()
+    with live(book) as run:
+        book.cell(edit)
+        refused(book, run, *words)
+
+
+def test_unknown_programs_and_hooks_are_refused_with_a_suggestion():
+    with live(tiny()) as run:
+        with pytest.raises(SwapError) as error:
+            run.swap("los")
+        check_error(error.value, "los", "loss")
+        with pytest.raises(nitro.HookError) as error:
+            run.swap(forwrd=lambda self, model, *, x: x)
+        check_error(error.value, "forwrd", "forward")
+
+
+def test_a_swap_that_comes_after_the_end_says_so():
+    book = tiny()
+    gate = Gate(book["ROWS"])
+    handle = book.handle(max_steps=1)
+    handle.data["train"] = gate
+    run = handle.train(background=False)
+    with pytest.raises(nitro.RunError) as error:
+        run.swap()
+    check_error(error.value, run.id, "Nitro")
+
+
+def test_swaps_leave_the_interpreter_as_it_was():
+    before = sys.getswitchinterval()
+    with live(tiny()) as run:
+        hooks = [
+            lambda self, logits, *, y, n=n: logits.mean() * 0 + n / 7 for n in range(6)
+        ]
+        swapping = [in_thread(lambda h=hook: run.swap(loss=h)) for hook in hooks]
+        won = 0
+        for wait in swapping:
+            try:
+                wait()
+                won += 1
+            except SwapError:
+                continue
+        assert won >= 1
+    assert sys.getswitchinterval() == before
