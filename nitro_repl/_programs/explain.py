@@ -8,12 +8,13 @@ from __future__ import annotations
 import os
 import site
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import jax
 
-from .._where import user_place
+from .._where import is_ours, place_of, user_place
 from ..errors import HookError, NitroError
 
 LIBRARY = tuple({
@@ -49,6 +50,9 @@ _KNOWN: tuple[tuple[type[Exception] | tuple[type[Exception], ...], str, str], ..
 )
 
 
+_KEPT, _RETURN = _KNOWN[0][1:]
+
+
 @contextmanager
 def explained(program: str) -> Iterator[None]:
     """Raise a HookError with the user's place for whatever fails in a trace."""
@@ -65,6 +69,26 @@ def hooks_explained(what: str) -> Iterator[None]:
         raise
     except Exception as error:
         raise hook_error(what, error) from error
+
+
+def kept_array(program: str, jaxpr: Any, kept: Sequence[Any]) -> HookError:
+    """The error for arrays of an earlier trace that a program took in unasked."""
+    uses = (
+        eqn
+        for eqn in jaxpr.eqns
+        if any(var is old for var in eqn.invars for old in kept)
+    )
+    traceback = getattr(
+        getattr(next(uses, None), "source_info", None), "traceback", None
+    )
+    places = (
+        place_of(frame.file_name, frame.line_num)
+        for frame in getattr(traceback, "frames", ())
+        if not is_ours(frame.file_name)
+        and not any(part in frame.file_name for part in LIBRARY)
+    )
+    where = next(places, "")
+    return HookError(_KEPT, where=f"program `{program}`, {where}", fix=_RETURN)
 
 
 def hook_error(what: str, error: Exception) -> HookError:

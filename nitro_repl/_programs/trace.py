@@ -19,7 +19,7 @@ from jax.extend import core
 from .._code.recorder import Recorder
 from .._code.references import code_info
 from .._experiment.view import Read, Reads
-from .explain import explained
+from .explain import explained, kept_array
 
 _epoch = jax.make_user_context(default_value=None)
 _epochs = itertools.count(1)
@@ -82,6 +82,9 @@ def trace(
         _slot(path)
         for path, _ in jax.tree_util.tree_flatten_with_path(dict(arguments))[0]
     )
+    if len(closed.jaxpr.invars) != len(slots):  # JAX takes such arrays in as inputs
+        kept = closed.jaxpr.invars[: -len(slots)]
+        raise kept_array(name, closed.jaxpr, kept)
     by_the_way = _listeners()
     ran = {d: recorder.names.get(d, "") for d in recorder.codes if d not in by_the_way}
     return Trace(closed, slots, out, tuple(reads), ran, time.perf_counter() - started)

@@ -91,10 +91,10 @@ class Blueprint:
                 model = self.structure.merge(params, groups["state"], training=True)
                 given = hook_arguments(wanted, groups)
                 outputs = hooks.forward(model, **given)
+                check_outputs(outputs, wanted)
                 return outputs, self._checked_state(state_of(model))
 
             outputs, pullback, state = jax.vjp(apply, groups["params"], has_aux=True)
-            check_outputs(outputs, wanted)
             return outputs, state, pullback
 
         return Spec(

@@ -215,7 +215,9 @@ class Nitro:
     def _check_batches(self) -> dict[str, jax.ShapeDtypeStruct]:
         """Read one batch of each split that a run uses; avals of what it trains on."""
         first: dict[str, jax.ShapeDtypeStruct] = {}
-        for split in {"train", "val"} & self.data.keys():
+        for split in ("train", "val"):
+            if split not in self.data:
+                continue
             with hooks_explained(f"the loader of `{split}`"):
                 batch = first_batch(self.data[split], split)
             if split == "train":
