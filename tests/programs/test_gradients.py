@@ -12,7 +12,7 @@ from flax import nnx
 
 import nitro_repl as nitro
 from nitro_repl import Device, Mean
-from nitro_repl._programs.training import hook_id
+from nitro_repl._programs.clock import hook_id
 
 rng = np.random.default_rng(0)
 STEPS = 3
