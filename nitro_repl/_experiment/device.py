@@ -20,6 +20,9 @@ Signature = tuple[Any, ...]
 """Structure, shapes, dtypes and weak types of a Device value."""
 
 
+_INT32 = np.iinfo(np.int32)
+
+
 def place(value: Any, declared: Field, current: Any = None) -> Any:
     """Put a value of a Device field on the default device.
 
@@ -41,10 +44,13 @@ def place(value: Any, declared: Field, current: Any = None) -> Any:
     if kind is None and _is_weak(current):
         kind = float if np.issubdtype(current.dtype, np.floating) else int
     if kind is not None:
-        return jax.device_put(_number(value, kind, declared.name), default_device())
-    made = jax.tree.map(lambda leaf: _array(leaf, declared.name), value)
-    if current is not None:
-        made = _like(made, current, declared.name)
+        number = _number(value, kind, declared.name)
+        with jax.enable_x64(False):  # float32 and int32 whatever the mode
+            return jax.device_put(number, default_device())
+    if current is None:
+        made = jax.tree.map(lambda leaf: _array(leaf, declared.name), value)
+    else:
+        made = _like(value, current, declared.name)
     return jax.tree.map(lambda leaf: jax.device_put(leaf, default_device()), made)
 
 
@@ -91,6 +97,8 @@ def _number(value: Any, kind: type, name: str) -> bool | int | float:
     number: Any = value
     if kind is int and not (isfinite(number) and number == int(number)):
         raise _misfit(name, repr(value), kind)
+    if kind is int and not _INT32.min <= number <= _INT32.max:
+        raise _misfit(name, f"{value!r}, which does not fit int32", kind)
     return kind(number)
 
 
@@ -105,7 +113,10 @@ def _misfit(name: str, got: str, kind: type) -> FieldError:
 def _array(leaf: Any, name: str) -> Any:
     if isinstance(leaf, jax.Array):
         return leaf
-    array = np.asarray(leaf)
+    try:
+        array = np.asarray(leaf)
+    except ValueError:  # rows of different lengths
+        array = np.asarray(None)
     if array.dtype == object or array.dtype.kind in "SUMmV":
         raise FieldError(
             f"`{name}` is a Device field and cannot hold {type(leaf).__name__}",
@@ -116,13 +127,18 @@ def _array(leaf: Any, name: str) -> Any:
     return array.astype(jax.dtypes.canonicalize_dtype(array.dtype), copy=True)
 
 
-def _like(made: Any, current: Any, name: str) -> Any:
-    if jax.tree.structure(made) != jax.tree.structure(current):
+def _like(value: Any, current: Any, name: str) -> Any:
+    """The value with the structure, shapes and dtypes of the present one."""
+    leaves, structure = jax.tree.flatten(current)
+    try:
+        # A list where an array is becomes an array.
+        given = [_array(part, name) for part in structure.flatten_up_to(value)]
+    except ValueError:
         raise FieldError(
             f"`{name}` has another structure than the value it replaces",
             where=f"field {name}",
-            fix=f"give {jax.tree.structure(current)}",
-        )
+            fix=f"give {_shape_of(current)}",
+        ) from None
 
     def fit(new: Any, old: Any) -> Any:
         if new.shape != old.shape:
@@ -139,7 +155,13 @@ def _like(made: Any, current: Any, name: str) -> Any:
             )
         return new.astype(old.dtype)
 
-    return jax.tree.map(fit, made, current)
+    fitted = [fit(new, old) for new, old in zip(given, leaves, strict=True)]
+    return jax.tree.unflatten(structure, fitted)
+
+
+def _shape_of(tree: Any) -> str:
+    """The structure of a tree, with `*` for its arrays."""
+    return str(jax.tree.structure(tree)).removeprefix("PyTreeDef(").removesuffix(")")
 
 
 def _is_weak(value: Any) -> TypeGuard[jax.Array]:

@@ -132,7 +132,9 @@ class Hooks(Mapping[str, Any]):
     def __len__(self) -> int:
         return len(self._members)
 
-    def call(self, experiment: Any, name: str, *arguments: Any, **keywords: Any) -> Any:
+    def call(
+        self, experiment: Any, name: str, /, *arguments: Any, **keywords: Any
+    ) -> Any:
         """Call a hook on the host, as pinned here.
 
         Raises:

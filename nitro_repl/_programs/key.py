@@ -52,11 +52,16 @@ def signature(tree: Any) -> Hashable:
     return (structure, tuple(aval(leaf) for leaf in leaves))
 
 
-def trace_settings() -> Hashable:
-    """Every JAX setting of this thread that can change a trace."""
+def thread_settings() -> Hashable:
+    """JAX's own settings of this thread, as far as they can change a trace."""
     from jax._src.config import trace_context  # the key that jit itself uses
 
-    return (trace_context(), compile_settings())
+    return trace_context()
+
+
+def trace_settings() -> Hashable:
+    """Everything beside arguments and code that can change a trace."""
+    return (thread_settings(), compile_settings())
 
 
 def compile_settings() -> tuple[str, ...]:

@@ -1,6 +1,6 @@
-"""The programs of one run, for each batch shape it has met.
+"""The programs of one run, for each batch shape and JAX setting it has met.
 
-Looked up once per shape; after that a step only compares shapes.
+Looked up once for each; after that a step only compares shapes and settings.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import jax
 
 from .._experiment.device import signature as device_signature
 from .cache import ProgramCache
-from .key import Source, aval, struct
+from .key import Source, aval, struct, thread_settings
 from .spec import Asker, Program
 from .step import EvalStep, TrainStep
 from .training import Batch, Blueprint
@@ -41,13 +41,13 @@ class ProgramSet:
         self._train: dict[Hashable, TrainStep] = {}
         self._eval: dict[Hashable, EvalStep] = {}
         self._value: dict[Hashable, EvalStep] = {}
-        self._batches: dict[tuple[str, Hashable], Any] = {}
+        self._batches: dict[tuple[str, tuple[Hashable, Hashable]], Any] = {}
         self._names: dict[Hashable, tuple[str, ...]] = {}
         self._programs: dict[tuple[str, str, int], Program] = {}
 
     def train(self, batch: Avals) -> TrainStep:
         """The train step for a batch with these shapes."""
-        key = batch_signature(batch)
+        key = (thread_settings(), batch_signature(batch))
         if key not in self._train:
             self._train[key] = self._make_train(_structs(batch))
             self._batches["train", key] = _structs(batch)
@@ -55,7 +55,7 @@ class ProgramSet:
 
     def evaluation(self, batch: Avals) -> EvalStep:
         """The eval program for a batch with these shapes."""
-        key = batch_signature(batch)
+        key = (thread_settings(), batch_signature(batch))
         if key not in self._eval:
             self._eval[key] = self._make_eval(_structs(batch))
             self._batches["eval", key] = _structs(batch)
@@ -64,7 +64,8 @@ class ProgramSet:
     def value(self, outputs: Any, batch: Avals) -> EvalStep:
         """The value-only loss for outputs and a batch with these shapes."""
         leaves, tree = jax.tree.flatten(outputs)
-        key = (tree, tuple(map(aval, leaves)), batch_signature(batch))
+        avals = (tree, tuple(map(aval, leaves)), batch_signature(batch))
+        key = (thread_settings(), avals)
         if key not in self._value:
             made = jax.tree.unflatten(tree, list(map(struct, leaves)))
             self._value[key] = self._make_value(made, _structs(batch))
@@ -102,7 +103,10 @@ class ProgramSet:
 
     def prepare(self, like: ProgramSet) -> None:
         """Make what another set has made, so that nothing compiles after a switch."""
-        for (kind, _), shapes in list(like._batches.items()):
+        now = thread_settings()
+        for (kind, (settings, _)), shapes in list(like._batches.items()):
+            if settings != now:
+                continue
             if kind == "train":
                 self.train(shapes)
             elif kind == "eval":

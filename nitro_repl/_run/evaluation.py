@@ -49,20 +49,43 @@ class State:
     device: Any
 
 
+_MOST_PADDING = 16  # times the real rows: after that a program of their own is better
+
+
+class Padding:
+    """How many rows a ragged batch is padded to, so that it needs no new program.
+
+    Args:
+        rows: Of a whole batch.
+    """
+
+    def __init__(self, rows: int):
+        self._whole = rows
+        self._met: dict[Any, set[int]] = {}
+
+    def rows(self, batch: Mapping[str, Any], rows: int) -> int:
+        """The fewest rows met before that are enough, within reason."""
+        kind = tuple((n, a.shape[1:], a.dtype) for n, a in sorted(batch.items()))
+        met = self._met.setdefault(kind, set())
+        enough = [known for known in met if rows <= known <= _MOST_PADDING * rows]
+        padded = min(enough, default=max(rows, self._whole))
+        met.add(padded)
+        return padded
+
+
 @dataclass
 class Evaluation:
     """Evaluates one experiment.
 
     Attributes:
-        rows: The most rows met in a batch; smaller ones are padded to it.
+        padding: How ragged batches are padded, if they are.
         between: Called between two batches.
     """
 
     experiment: Experiment
     hooks: Hooks
     programs: ProgramSet
-    pad: bool = True
-    rows: int = 0
+    padding: Padding | None = None
     between: Callable[[], None] = lambda: None
 
     def evaluate(self, state: State, loader: Any, split: str) -> dict[str, Any]:
@@ -72,21 +95,23 @@ class Evaluation:
             Floats by name, the loss as `<split>_loss`; a metric around an array
             gives a numpy array.
         """
-        totals = Totals(f"metrics, split `{split}`")
+        losses, totals = Totals("loss"), Totals(f"metrics, split `{split}`")
         iterator = open_epoch(loader, 0)
         index = 0
         try:
             while (batch := self._next(iterator, split)) is not None:
-                totals.add(self._batch(state, batch, split, index))
+                loss, metrics = self._batch(state, batch, split, index)
+                losses.add({"loss": loss})
+                totals.add(metrics)
                 index += 1
                 self.between()
         finally:
             close_iterator(iterator)
+        loss = {f"{split}_loss": losses.compute().get("loss", float("nan"))}
         computed = totals.compute()
-        loss = {f"{split}_loss": computed.pop("loss", float("nan"))}
         with hooks_explained("finalize_metrics"):
             final = self.hooks.call(
-                self.experiment, "finalize_metrics", {**loss, **computed}, split
+                self.experiment, "finalize_metrics", {**computed, **loss}, split
             )
         if not isinstance(final, Mapping):
             raise HookError(
@@ -114,7 +139,7 @@ class Evaluation:
 
     def _batch(
         self, state: State, batch: Any, split: str, index: int
-    ) -> dict[str, Any]:
+    ) -> tuple[Mean, Mapping[str, Any]]:
         check_batch(batch, split)
         traced = {
             name
@@ -128,12 +153,10 @@ class Evaluation:
             jax.device_get(outputs) if wants_metrics or rows != padded else outputs
         )
         real = slice_outputs(on_host, rows, padded, f"eval, split `{split}`")
-        values: dict[str, Any] = {
-            "loss": self._loss(state, real, arrays, split, index, rows)
-        }
-        if wants_metrics:
-            values |= self._metrics(real, {**batch, **arrays}, split)
-        return values
+        loss = self._loss(state, real, arrays, split, index, rows)
+        if not wants_metrics:
+            return loss, {}
+        return loss, self._metrics(real, {**batch, **arrays}, split)
 
     def _forward(
         self, state: State, arrays: Mapping[str, Any], split: str, index: int
@@ -141,12 +164,10 @@ class Evaluation:
         """Outputs on the device, with the rows that are real and those there are."""
         names = self.programs.eval_names("forward", arrays, split)
         chosen: Any = {name: arrays[name] for name in names}
-        padded = 0
-        rows = batch_rows(chosen, split) if self.pad else 0
-        if self.pad:
-            self.rows = max(self.rows, rows)
-            chosen, rows = pad_batch(chosen, self.rows, split)
-            padded = self.rows
+        rows = padded = 0
+        if self.padding is not None:
+            padded = self.padding.rows(chosen, batch_rows(chosen, split))
+            chosen, rows = pad_batch(chosen, padded, split)
         placed = _place(chosen, state.device)
         step = self.programs.evaluation(placed)
         clock = self._clock(state, split, index)
@@ -179,11 +200,18 @@ class Evaluation:
 
     def _metrics(
         self, outputs: Any, batch: Mapping[str, Any], split: str
-    ) -> dict[str, Any]:
+    ) -> Mapping[str, Any]:
         names = self.programs.eval_names("metrics", batch, split)
         given = {name: np.asarray(batch[name]) for name in names}
         with hooks_explained(f"metrics, split `{split}`"):
-            return dict(self.hooks.call(self.experiment, "metrics", outputs, **given))
+            made = self.hooks.call(self.experiment, "metrics", outputs, **given)
+        if not isinstance(made, Mapping):
+            raise HookError(
+                f"`metrics` returned {type(made).__name__}, not a dict",
+                where=f"{type(self.experiment).__name__}.metrics, split `{split}`",
+                fix='return {"acc": nitro.Mean(right.sum(), len(right))}',
+            )
+        return made
 
     @staticmethod
     def _clock(state: State, split: str, index: int) -> Arrays:

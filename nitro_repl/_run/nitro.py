@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from types import MappingProxyType
 from typing import Any
 
@@ -17,18 +18,20 @@ from .._experiment.base import Experiment
 from .._experiment.hooks import Hooks
 from .._programs.cache import ProgramCache, programs
 from .._programs.explain import hooks_explained
+from .._programs.key import thread_settings
 from .._programs.program_set import ProgramSet
 from .._programs.spec import Asker
 from .._text import tell
 from ..errors import DataError, NitroError, RunError, SettingError, suggest
 from .batches import batch_arrays
 from .data import check_splits, first_batch
-from .evaluation import Evaluation, State
+from .evaluation import Evaluation, Padding, State
 from .live import Values, hyperparameters
 from .plan import Plan, newest
 from .run import Run
 from .settings import resolve
 from .setup import blueprint, build, check, place
+from .surroundings import Surroundings
 from .ticker import terminal_line
 
 
@@ -70,17 +73,9 @@ class Nitro:
             made = self.hooks.call(experiment, "build_data")
         self.data = check_splits(made)
         self.built = build(experiment, self.hooks, self._settings["seed"])
-        hyper = hyperparameters(experiment, self.hooks, self._settings)
-        self.values = Values(experiment, hyper)
-        self.key = jax.device_put(
-            jax.random.key(self._settings["seed"]), self.values.device
-        )
-        self.blueprint = blueprint(
-            experiment, self.hooks, self.built.structure, self.values
-        )
-        self._programs = ProgramSet(self.blueprint, self.cache, self._asker)
-        self.first = self._check_batches()
-        self.rows = max((a.shape[0] for a in self.first.values() if a.shape), default=0)
+        self._prepare()
+        rows = max((a.shape[0] for a in self.first.values() if a.shape), default=0)
+        self.padding = Padding(rows) if self._settings["pad_eval"] else None
         self._run: Run | None = None
 
     @property
@@ -123,6 +118,8 @@ class Nitro:
         run = self._run
         if run is None or (fresh and not run.live):
             self._check_endless(background)
+            if thread_settings() != self._prepared_under:
+                self._prepare()
             run = self._run = Run(self)
         elif fresh:
             raise RunError(
@@ -159,8 +156,9 @@ class Nitro:
                 fix=suggest(split, self.data),
             )
         self._say_if_stale()
-        state, evaluation = self._moment()
-        return evaluation.evaluate(state, self.data[split], split)
+        with self._width():
+            state, evaluation = self._moment()
+            return evaluation.evaluate(state, self.data[split], split)
 
     def predict(self, batch: Any) -> Any:
         """Outputs of `forward` in eval mode, as numpy arrays.
@@ -173,10 +171,11 @@ class Nitro:
             The outputs; of a loader, joined over all batches on the first axis.
         """
         self._say_if_stale()
-        state, evaluation = self._moment()
-        if isinstance(batch, Mapping):
-            return evaluation.predict(state, batch)
-        return evaluation.predict_all(state, batch)
+        with self._width():
+            state, evaluation = self._moment()
+            if isinstance(batch, Mapping):
+                return evaluation.predict(state, batch)
+            return evaluation.predict_all(state, batch)
 
     def __repr__(self) -> str:
         name = type(self.experiment).__name__
@@ -198,6 +197,26 @@ class Nitro:
 
     # ---- parts
 
+    def _prepare(self) -> None:
+        """Make what depends on the JAX settings of this thread."""
+        self._prepared_under = thread_settings()
+        self._surroundings = Surroundings()
+        hyper = hyperparameters(self.experiment, self.hooks, self._settings)
+        self.values = Values(self.experiment, hyper)
+        self.key = jax.device_put(
+            jax.random.key(self._settings["seed"]), self.values.device
+        )
+        self.blueprint = blueprint(
+            self.experiment, self.hooks, self.built.structure, self.values
+        )
+        self._programs = ProgramSet(self.blueprint, self.cache, self._asker)
+        self.first = self._check_batches()
+
+    def _width(self) -> AbstractContextManager[None]:
+        """The 32 or 64 bit mode in which the numbers to evaluate with were made."""
+        made_in = self._run.surroundings if self._run else self._surroundings
+        return made_in.width()
+
     def _moment(self) -> tuple[State, Evaluation]:
         """The numbers to evaluate with, and the evaluation that fits them."""
         if self._run is not None:
@@ -209,8 +228,7 @@ class Nitro:
             state = State(params, others, self.values.field_leaves, self.key, device)
             programs = self._programs
         plan = programs.blueprint
-        pad = self._settings["pad_eval"]
-        return state, Evaluation(plan.experiment, plan.hooks, programs, pad, self.rows)
+        return state, Evaluation(plan.experiment, plan.hooks, programs, self.padding)
 
     def _check_batches(self) -> dict[str, jax.ShapeDtypeStruct]:
         """Read one batch of each split that a run uses; avals of what it trains on."""

@@ -28,6 +28,7 @@ from .loop import Loop
 from .record import Record
 from .start import new_loop
 from .status import ENDED, HistoryView, ProgramState, Progress, Status, ValueRow
+from .surroundings import Surroundings
 from .swap import Swapper
 from .worker import Worker
 
@@ -361,6 +362,11 @@ class Run:
         return replace(now, params=params, state=state, fields=fields), programs
 
     # ---- for the handle
+
+    @property
+    def surroundings(self) -> Surroundings:
+        """The JAX settings that its worker steps under."""
+        return self._worker.surroundings
 
     def begin(self, *, paused: bool, foreground: bool) -> None:
         """Start the worker, or go on if there is one."""

@@ -125,6 +125,13 @@ def _check(values: Mapping[str, Any]) -> None:
     _whole("log_every", values["log_every"], least=1)
     _whole("seed", values["seed"], least=0)
     every(values["eval_every"])
+    for name in ("pad_eval", "fuse"):
+        if not isinstance(values[name], bool):
+            raise SettingError(
+                f"{name}={values[name]!r} is neither True nor False",
+                where=f"setting {name}",
+                fix=f"{name}={_DEFAULTS[name]}",
+            )
     if values["checkpointer"] is not None:
         raise SettingError(
             "checkpoints are not part of this version",

@@ -48,7 +48,6 @@ def new_loop(handle: Nitro, run: Run, record: Record) -> Loop:
         max_steps=handle.budget(),
     )
     if "val" in handle.data:
-        pad = settings["pad_eval"]
-        loop.evaluate = Validation(handle.data["val"], record, pad, handle.rows)
+        loop.evaluate = Validation(handle.data["val"], record, handle.padding)
         loop.evaluate_every = every(settings["eval_every"])
     return loop

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextvars
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
 import jax
@@ -55,6 +55,10 @@ class Surroundings:
                 if _present(name) != value:
                     stack.enter_context(_CONTEXTS[name](value))
             yield
+
+    def width(self) -> AbstractContextManager[None]:
+        """Enter the 32 or 64 bit mode alone: arrays of one do not fit the other."""
+        return jax.enable_x64(self._config["jax_enable_x64"])
 
 
 def _present(name: str) -> Any:

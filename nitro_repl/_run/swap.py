@@ -122,7 +122,8 @@ class Swapper:
         """Do a swap in its own thread; what comes of it is told, the run goes on."""
         self._run.note = "compiling a swap"
         try:
-            with _short_switches():
+            # Its prints belong to the cell that asked, its programs to the run.
+            with self._run.surroundings.config(), _short_switches():
                 notes = self._undo(asked) if asked.undo else self._make(asked)
         except BaseException as error:
             if tells:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .evaluation import Evaluation
+from .evaluation import Evaluation, Padding
 from .loop import Loop
 from .record import Record
 
@@ -21,21 +21,19 @@ class Validation:
     Args:
         loader: The split "val".
         record: Where the row goes.
-        pad: Whether ragged batches are padded.
-        rows: Rows of a whole batch.
+        padding: How ragged batches are padded, if they are.
     """
 
-    def __init__(self, loader: Any, record: Record, pad: bool, rows: int):
+    def __init__(self, loader: Any, record: Record, padding: Padding | None):
         self._loader = loader
         self._record = record
-        self._pad = pad
-        self._rows = rows
+        self._padding = padding
 
     def __call__(self, loop: Loop) -> None:
         """Evaluate at this boundary, unless the run is stopped meanwhile."""
         plan = loop.programs.blueprint
         evaluation = Evaluation(
-            plan.experiment, plan.hooks, loop.programs, self._pad, self._rows
+            plan.experiment, plan.hooks, loop.programs, self._padding
         )
         evaluation.between = lambda: self._between(loop)
         loop.on_phase("evaluating")

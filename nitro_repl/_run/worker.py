@@ -24,6 +24,9 @@ _JOIN_S = 3.0
 class Worker:
     """A thread over a loop; it may be started again after it ended.
 
+    Attributes:
+        surroundings: Those of the thread that started it last, which it works in.
+
     Args:
         name: Of the thread, and in messages.
         loop: What it steps.
@@ -42,6 +45,7 @@ class Worker:
         self._loop = loop
         self._mailbox = mailbox
         self._on_end = on_end
+        self.surroundings = Surroundings()
         self._thread: threading.Thread | None = None
         self._ended = threading.Event()
         self._ended.set()
@@ -62,8 +66,9 @@ class Worker:
         with self._standing:
             self._ended.clear()
             self._mailbox.open()
+            self.surroundings = Surroundings()
             self._thread = threading.Thread(
-                target=Surroundings().run,
+                target=self.surroundings.run,
                 args=(self._work,),
                 name=f"nitro-run-{self.name}",
                 daemon=True,

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import pytest
+from cells import check_error, losses, tiny
+
+import nitro_repl as nitro
+from nitro_repl import SettingError
+from nitro_repl._run.settings import every
+
+
+def test_a_keyword_wins_over_the_experiment_which_wins_over_the_default():
+    book = tiny("""
+class Tiny(Tiny):
+    max_steps: int = 7
+    seed: int = 3
+
+    def log_every(self):
+        return self.max_steps - 2
+""")
+    handle = nitro.Nitro(book["Tiny"](max_steps=6), run_dir=None, logger=None)
+    assert handle.settings["max_steps"] == 6
+    assert handle.settings["log_every"] == 4
+    assert handle.settings["seed"] == 3
+    assert handle.settings["eval_every"] == "1 epoch"
+    handle = book.handle(max_steps=5, seed=1)
+    assert (handle.settings["max_steps"], handle.settings["seed"]) == (5, 1)
+    assert handle.settings["log_every"] == 5, "from the field, not from the keyword"
+
+
+def test_the_learning_rate_is_a_keyword_a_field_or_a_hook():
+    rate = {
+        "hook": tiny().handle(),
+        "keyword": tiny().handle(learning_rate=0.25),
+        "host": tiny("class Tiny(Tiny):\n    learning_rate: float = 0.125\n").handle(),
+        "device": tiny(
+            "class Tiny(Tiny):\n    learning_rate: Device[float] = 0.0625\n"
+        ).handle(),
+    }
+    found = {
+        name: handle.train(background=True, paused=True)
+        for name, handle in rate.items()
+    }
+    for run in found.values():
+        run.advance(1)
+        run.set(learning_rate=0.0)
+        run.advance(1)
+        run.stop()
+    rates = {
+        name: run.history()["learning_rate"].tolist() for name, run in found.items()
+    }
+    assert rates == {
+        "hook": [0.5, 0.0],
+        "keyword": [0.25, 0.0],
+        "host": [0.125, 0.0],
+        "device": [0.0625, 0.0],
+    }
+
+
+def test_the_seed_decides_the_model_and_the_run():
+    book = tiny()
+    one, two = losses(book.train(seed=1)), losses(book.train(seed=2))
+    assert one != two
+    assert losses(book.train(seed=1)) == one
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"max_step": 3}, ("`max_step`", "max_steps")),
+        ({"max_steps": -1}, ("max_steps", "-1")),
+        ({"max_steps": 1.5}, ("max_steps", "1.5")),
+        ({"max_epochs": "3"}, ("max_epochs", "'3'")),
+        ({"log_every": 0}, ("log_every", "0")),
+        ({"seed": None}, ("seed", "None")),
+        ({"seed": True}, ("seed", "True")),
+        ({"eval_every": "sometimes"}, ("eval_every", "sometimes", "1 epoch")),
+        ({"eval_every": 0}, ("eval_every", "0")),
+        ({"checkpointer": object()}, ("checkpoint",)),
+        ({"fuse": True}, ("fuse",)),
+        ({"logger": object()}, ("logger", "log_metrics")),
+        ({"learning_rate": "fast"}, ("learning_rate", "'fast'")),
+        ({"learning_rate": None}, ("learning_rate", "None")),
+        ({"pad_eval": "no"}, ("pad_eval", "'no'")),
+    ],
+)
+def test_a_setting_is_refused(settings, words):
+    with pytest.raises(SettingError) as error:
+        tiny().handle(**settings)
+    check_error(error.value, *words)
+
+
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path):
+    (tmp_path / "file").write_text("")
+    handle = tiny().handle(run_dir=tmp_path / "file", max_steps=1)
+    with pytest.raises(SettingError) as error:
+        handle.train(background=False)
+    check_error(error.value, "run_dir")
+
+
+@pytest.mark.parametrize(
+    ("text", "due"),
+    [("1 epoch", [5, 10]), ("2 epochs", [10]), ("3 steps", [3, 6, 9]), (4, [4, 8])],
+)
+def test_a_period_is_in_epochs_or_steps(text, due):
+    period = every(text)
+    found = [
+        step for step in range(1, 11) if period.due(step, step // 5, step % 5 == 0)
+    ]
+    assert found == due
+
+
+def test_no_period_is_never():
+    assert every(None) is None
