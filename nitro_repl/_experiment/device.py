@@ -11,6 +11,7 @@ from math import isfinite
 from typing import Any, TypeGuard
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from ..errors import FieldError
@@ -117,7 +118,7 @@ def _array(leaf: Any, name: str) -> Any:
         array = np.asarray(leaf)
     except ValueError:  # rows of different lengths
         array = np.asarray(None)
-    if array.dtype == object or array.dtype.kind in "SUMmV":
+    if not any(jnp.issubdtype(array.dtype, kind) for kind in (np.number, np.bool_)):
         raise FieldError(
             f"`{name}` is a Device field and cannot hold {type(leaf).__name__}",
             where=f"field {name}",

@@ -36,12 +36,14 @@ class Hyperparameters:
 
 
 def transformation(optimizer: Callable[[Any], Any], hp: Hyperparameters) -> Any:
-    """What the `optimizer` hook returns, checked.
+    """What the `optimizer` hook returns, checked; a bare factory gets the rate.
 
     Raises:
         HookError: It is not an optax transformation.
     """
     made = optimizer(hp)
+    if callable(made) and not isinstance(made, optax.GradientTransformation):
+        made = made(hp.learning_rate)
     if not isinstance(made, optax.GradientTransformation):
         raise HookError(
             f"`optimizer` returned {type(made).__name__}, not an optax transformation",

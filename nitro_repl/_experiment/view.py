@@ -74,7 +74,7 @@ class _View:
             state.reads.add("member", name)
             return _bind(state.hooks[name], self)
         state.reads.add("absent", name)
-        if name in HOOKS:
+        if name in HOOKS and HOOKS[name].required:
             raise missing(name, type(state.experiment).__name__)
         return object.__getattribute__(self, name)
 

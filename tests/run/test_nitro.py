@@ -121,7 +121,7 @@ AT_SETUP = {
         method("def optimizer(self):\n    return optax.sgd(1)"), HookError, ("`optimizer` takes", "hp"),
     ),
     "an optimizer that is none": Case(
-        method("def optimizer(self, hp):\n    return optax.sgd"), HookError, ("`optimizer` returned", "optax"),
+        method("def optimizer(self, hp):\n    return 'sgd'"), HookError, ("`optimizer` returned", "optax"),
     ),
     "a hyperparameter that is none": Case(
         method("def optimizer(self, hp):\n    return optax.sgd(hp.learning_rat)"),
