@@ -19,6 +19,8 @@ Arrays: TypeAlias = dict[str, Any]
 """Fields of a batch: name -> `numpy.ndarray` or `jax.Array`."""
 
 _REAL_OR_COMPLEX = (np.number, np.bool_)
+_ALIGNMENT = 64
+_LARGE = 1 << 16  # bytes; below, a copy costs less than looking where it lies
 
 
 def batch_arrays(
@@ -93,7 +95,7 @@ def private_copy(arrays: Mapping[str, Any]) -> Arrays:
     too, and by then a loader may have refilled its buffer.
     """
     return {
-        name: np.array(array, order="C") if isinstance(array, np.ndarray) else array
+        name: _own(array) if isinstance(array, np.ndarray) else array
         for name, array in arrays.items()
     }
 
@@ -163,6 +165,18 @@ def slice_outputs(tree: Any, n: int, rows: int, where: str) -> Any:
         return leaf[:n]
 
     return jax.tree_util.tree_map_with_path(cut, tree)
+
+
+def _own(array: np.ndarray) -> np.ndarray:
+    if array.nbytes < _LARGE:
+        return np.array(array, order="C")
+    # XLA on a CPU reads an array in place if it begins at a multiple of 64 bytes, and
+    # copies it for each program if not; where numpy puts one is chance.
+    room = np.empty(array.nbytes + _ALIGNMENT, np.uint8)
+    start = -room.ctypes.data % _ALIGNMENT
+    copy = room[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    copy[...] = array
+    return copy
 
 
 def _as_array(name: str, value: Any, split: str) -> Any:

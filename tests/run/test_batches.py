@@ -140,6 +140,17 @@ def test_a_batch_without_a_first_axis_is_refused():
         batch_rows({"x": np.float32(1)}, "train")
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bool", jnp.bfloat16])
+def test_a_large_private_copy_lies_where_a_cpu_program_reads_it_in_place(dtype):
+    array = (np.arange(3 * 2**16).reshape(3, -1) % 7).astype(dtype)
+    for given in (array, array.T, array[:, ::2]):
+        copy = private_copy({"x": given})["x"]
+        assert copy.ctypes.data % 64 == 0
+        assert copy.flags.c_contiguous
+        assert copy.dtype == given.dtype
+        np.testing.assert_array_equal(copy, given)
+
+
 def test_a_private_copy_does_not_see_the_buffer_refilled():
     buffer, device = np.ones(3), jnp.ones(3)
     copy = private_copy({"x": buffer, "d": device})
