@@ -22,6 +22,7 @@ Signature = tuple[Any, ...]
 
 
 _INT32 = np.iinfo(np.int32)
+_FLOAT32_MAX = float(np.finfo(np.float32).max)
 
 
 def place(value: Any, declared: Field, current: Any = None) -> Any:
@@ -96,6 +97,8 @@ def _number(value: Any, kind: type, name: str) -> bool | int | float:
     if not isinstance(value, bool | int | float | numbers.Real):
         raise _misfit(name, f"{value!r} ({type(value).__name__})", kind)
     number: Any = value
+    if kind is float and isfinite(number) and abs(number) > _FLOAT32_MAX:
+        raise _misfit(name, f"{value!r}, which does not fit float32", kind)
     if kind is int and not (isfinite(number) and number == int(number)):
         raise _misfit(name, repr(value), kind)
     if kind is int and not _INT32.min <= number <= _INT32.max:

@@ -111,7 +111,7 @@ class Hooks(Mapping[str, Any]):
                 raise HookError(
                     f"`{name}` is neither a hook nor a method of `{self.cls.__name__}`",
                     where="swap",
-                    fix=suggest(name, set(self._members) | set(HOOKS)),
+                    fix=suggest(name, HOOKS),
                 )
         return Hooks(self.cls, {**self._members, **functions})
 

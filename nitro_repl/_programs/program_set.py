@@ -88,6 +88,18 @@ class ProgramSet:
         """The batch fields that one hook takes in evaluation, sorted."""
         return self._wanted((hook,), tuple(available), split)
 
+    def check(self, split: str, available: Iterable[str]) -> None:
+        """Refuse hooks that need a field which the batches of a split lack.
+
+        Raises:
+            DataError: The hook and the field are named.
+        """
+        if split == "train":
+            self.train_names(available)
+        else:
+            for hook in ("forward", "loss", "metrics"):
+                self.eval_names(hook, available, split)
+
     def _wanted(
         self, hooks: tuple[str, ...], available: tuple[str, ...], split: str
     ) -> tuple[str, ...]:

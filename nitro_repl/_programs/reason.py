@@ -42,17 +42,28 @@ def _causes(before: Program, after: Program) -> list[str]:
 
 
 def _read_causes(read: Read, old: Any, new: Any) -> list[str]:
-    if old is None:
+    if old is None or old == new:
         return []
     if isinstance(old, Fingerprint) and isinstance(new, Fingerprint):
-        if old.digest == new.digest:
-            return []
-        if read.kind == "const":
-            return [f"GraphConst {read.name} {_text(old)} -> {_text(new)}"]
-        return explain(old, new) or [f"{read.name} changed"]
-    if old != new:
+        return _content_causes(read, old, new)
+    if read.kind == "device":
         return [f"Device field {read.name} has another shape or dtype"]
-    return []
+    if isinstance(new, Fingerprint):
+        return [f"new: {_placed(read, new)}"]
+    return [f"gone: {read.name}()"]
+
+
+def _content_causes(read: Read, old: Fingerprint, new: Fingerprint) -> list[str]:
+    if old.digest == new.digest:
+        return []
+    if read.kind == "const":
+        return [f"GraphConst {read.name} {_text(old)} -> {_text(new)}"]
+    return explain(old, new) or [f"{read.name} changed"]
+
+
+def _placed(read: Read, content: Fingerprint) -> str:
+    where = content.parts[0].where if content.parts else ""
+    return f"{read.name}()" + (f", {where}" if where else "")
 
 
 def _text(content: Fingerprint) -> str:
@@ -60,8 +71,10 @@ def _text(content: Fingerprint) -> str:
 
 
 def _aval_cause(old: Any, new: Any) -> str:
-    """Name the first shapes that differ."""
-    for was, now in zip(old[1], new[1], strict=False):
+    """Name the first shapes that differ, if the inputs are the same otherwise."""
+    if old[0] != new[0]:
+        return "it takes other inputs"
+    for was, now in zip(old[1], new[1], strict=True):
         if was != now:
             return f"shapes: {_shape(was)} -> {_shape(now)}"
     return "other inputs"

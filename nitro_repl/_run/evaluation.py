@@ -139,7 +139,7 @@ class Evaluation:
 
     def _batch(
         self, state: State, batch: Any, split: str, index: int
-    ) -> tuple[Mean, Mapping[str, Any]]:
+    ) -> tuple[MetricValue, Mapping[str, Any]]:
         check_batch(batch, split)
         traced = {
             name

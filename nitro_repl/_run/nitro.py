@@ -7,7 +7,7 @@ was made, and it says so when the code has moved on.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from types import MappingProxyType
 from typing import Any
@@ -73,10 +73,12 @@ class Nitro:
             made = self.hooks.call(experiment, "build_data")
         self.data = check_splits(made)
         self.built = build(experiment, self.hooks, self._settings["seed"])
+        self.available: dict[str, tuple[str, ...]] = {}
         self._prepare()
         rows = max((a.shape[0] for a in self.first.values() if a.shape), default=0)
         self.padding = Padding(rows) if self._settings["pad_eval"] else None
         self._run: Run | None = None
+        self._told: tuple[str, ...] = ()
 
     @property
     def settings(self) -> Mapping[str, Any]:
@@ -92,6 +94,9 @@ class Nitro:
         self, background: bool | None = None, paused: bool = False, fresh: bool = False
     ) -> Run:
         """Train; a second call goes on where the first ended.
+
+        A run that was stopped or failed goes on to its end; one that has done all its
+        epochs or steps does as many again.
 
         Args:
             background: Return at once and train in a thread. By default so in IPython,
@@ -149,11 +154,11 @@ class Nitro:
         Raises:
             DataError: There is no such split, or a batch lacks a field.
         """
-        if split not in self.data:
+        if not isinstance(split, str) or split not in self.data:
             raise DataError(
                 f"there is no split `{split}`",
                 where="build_data",
-                fix=suggest(split, self.data),
+                fix=suggest(str(split), self.data),
             )
         self._say_if_stale()
         with self._width():
@@ -170,6 +175,12 @@ class Nitro:
         Returns:
             The outputs; of a loader, joined over all batches on the first axis.
         """
+        if not isinstance(batch, Iterable):
+            raise DataError(
+                f"predict() got {type(batch).__name__}",
+                where="predict",
+                fix='give a dict of arrays, {"image": x}, or a loader of such dicts',
+            )
         self._say_if_stale()
         with self._width():
             state, evaluation = self._moment()
@@ -238,15 +249,14 @@ class Nitro:
                 continue
             with hooks_explained(f"the loader of `{split}`"):
                 batch = first_batch(self.data[split], split)
+            self.available[split] = tuple(batch)
+            self._programs.check(split, batch)
             if split == "train":
                 names = self._programs.train_names(batch)
                 arrays = batch_arrays(batch, split, names)
                 first = {
                     n: jax.ShapeDtypeStruct(a.shape, a.dtype) for n, a in arrays.items()
                 }
-            else:
-                for hook in ("forward", "loss", "metrics"):
-                    self._programs.eval_names(hook, batch, split)
         return first
 
     def _check_endless(self, background: bool) -> None:
@@ -263,6 +273,10 @@ class Nitro:
 
     def _say_if_stale(self) -> None:
         stale = self._run.stale if self._run is not None else self._moved()
+        if stale != self._told:
+            self._told = stale
+        elif stale:
+            return
         if stale:
             tell(
                 f"nitro: the code of {', '.join(stale)} has moved on since this handle "

@@ -23,6 +23,7 @@ import numpy as np
 Json: TypeAlias = Any
 
 _SMALL_ARRAY = 64
+_HASHED_BYTES = 1_000_000  # a data set on a Host field is not read to start a run
 _LONG = 1000
 _DEEP = 20
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
@@ -37,7 +38,7 @@ def plain(value: Any) -> Json:
     Returns:
         Numbers, strings, lists and dicts; nan and infinities, enums, dtypes, paths,
         classes and functions by name; an array of more than 64 elements as text with
-        dtype, shape and SHA-256; else the repr without addresses.
+        dtype, shape and, up to a megabyte, SHA-256; else the repr without addresses.
     """
     return _plain(value, 0)
 
@@ -97,8 +98,11 @@ def _host(value: Any) -> np.ndarray:
 
 
 def _digest(array: np.ndarray) -> str:
+    text = f"{array.dtype}{list(array.shape)}"
+    if array.nbytes > _HASHED_BYTES:
+        return f"{text} of {array.nbytes:,} bytes"
     digest = hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest()
-    return f"{array.dtype}{list(array.shape)} sha256:{digest}"
+    return f"{text} sha256:{digest}"
 
 
 def _dtype(value: np.dtype, depth: int) -> Json:
@@ -131,8 +135,7 @@ def _key(key: Any, depth: int) -> str:
 
 def _sequence(value: Any, depth: int) -> Json:
     if len(value) > _LONG:
-        digest = hashlib.sha256(repr(value).encode(errors="replace")).hexdigest()
-        return f"{type(value).__name__} of {len(value)} sha256:{digest}"
+        return f"{type(value).__name__} of {len(value):,}"
     if hasattr(value, "_asdict"):
         return _record(value, value._asdict(), depth)
     return [_plain(item, depth) for item in value]

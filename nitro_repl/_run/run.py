@@ -16,9 +16,10 @@ import jax
 from flax import nnx
 
 from .._programs.model import copies
+from .._programs.report import Reasons
 from .._programs.spec import Asker
 from .._text import tell
-from ..errors import NitroError, RunError
+from ..errors import NitroError, RunError, suggest
 from . import registry
 from .commands import LATER, Command, Mailbox
 from .evaluation import State
@@ -65,7 +66,7 @@ class Run:
         self._starting = threading.Lock()
         self._loop = new_loop(handle, self, self.record)
         self._worker = Worker(self.id, self._loop, self.mailbox, self._end)
-        self._swapper = Swapper(self, self._loop)
+        self._swapper = Swapper(self, self._loop, self._worker)
         registry.add(self)
 
     # ---- verbs
@@ -173,6 +174,12 @@ class Run:
         Example:
             >>> run.set(smoothing=0.1, learning_rate=3e-4)
         """
+        if changes is not None and not isinstance(changes, Mapping):
+            raise RunError(
+                f"set() got {type(changes).__name__}, not names with values",
+                where=f"run {self.id}",
+                fix='run.set(name=value), or run.set({"name": value})',
+            )
         wanted = {**(changes or {}), **values}
         if not wanted:
             raise RunError(
@@ -208,7 +215,7 @@ class Run:
         wait: bool = True,
         undo: bool = False,
         **hooks: Callable[..., Any],
-    ) -> None:
+    ) -> Reasons | None:
         """Compile edited code while the old programs step, then switch at a boundary.
 
         Args:
@@ -226,7 +233,7 @@ class Run:
             >>> run.swap("loss", wait=False)
         """
         wait = wait and not self._worker.is_here  # a hook would wait for itself
-        self._swapper.request(programs, hooks, undo=undo, wait=wait)
+        return self._swapper.request(programs, hooks, undo=undo, wait=wait)
 
     def load(self, weights: nnx.Module | Mapping[str, Any]) -> None:
         """Write parameters into the run: a module, or nested dicts like `run.params`.
@@ -273,6 +280,13 @@ class Run:
         The split "train" has a row per step: step, epoch, loss, train metrics,
         grad_norm, learning_rate; any other a row per evaluation.
         """
+        known = {"train", *self.handle.data, *self.record.history.splits()}
+        if split not in known:
+            raise RunError(
+                f"there is no history of `{split}`",
+                where=f"run {self.id}",
+                fix=suggest(split, known),
+            )
         return HistoryView(self.record.history.columns(split), split)
 
     @property

@@ -5,6 +5,7 @@ Every setting is checked before anything is built.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -143,6 +144,12 @@ def _check(values: Mapping[str, Any]) -> None:
             "fuse=True is not part of this version",
             where="setting fuse",
             fix="fuse=False: forward, loss, backward and optimizer stay apart",
+        )
+    if not isinstance(values["run_dir"], str | os.PathLike | None):
+        raise SettingError(
+            f"run_dir={values['run_dir']!r} is no path",
+            where="setting run_dir",
+            fix='run_dir="runs", or None for no files',
         )
     logger = values["logger"]
     verbs = ("log_metrics", "log_params", "log_text", "finish")

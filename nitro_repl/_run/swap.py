@@ -17,6 +17,7 @@ import jax
 
 from .._programs.optimizer_state import carry_over
 from .._programs.program_set import ProgramSet
+from .._programs.report import Reasons
 from .._text import tell
 from ..errors import NitroError, RunError, SwapError, suggest
 from .commands import Command
@@ -24,6 +25,7 @@ from .failure import describe
 from .plan import PROGRAM_HOOKS, Plan, newest
 from .setup import check, optimizer_state, place
 from .surroundings import Surroundings
+from .worker import Worker, asker
 
 if TYPE_CHECKING:
     from .loop import Loop
@@ -52,7 +54,8 @@ class _Request:
     programs: tuple[str, ...]
     hooks: Bound
     undo: bool
-    done: Future[str]
+    by: str
+    done: Future[list[str]]
 
 
 class Swapper:
@@ -61,10 +64,12 @@ class Swapper:
     Args:
         run: The run.
         loop: What it steps; touched on its worker only, at a boundary.
+        worker: Its worker.
     """
 
-    def __init__(self, run: Run, loop: Loop):
+    def __init__(self, run: Run, loop: Loop, worker: Worker):
         self._run = run
+        self._worker = worker
         self._loop = loop
         self._lock = threading.Lock()
         self._newest = 0
@@ -89,8 +94,8 @@ class Swapper:
 
     def request(
         self, programs: tuple[str, ...], hooks: Bound, *, undo: bool, wait: bool
-    ) -> None:
-        """Start a swap; with `wait`, return after the switch."""
+    ) -> Reasons | None:
+        """Start a swap; with `wait`, return after the switch what it did."""
         if not self._run.live:
             raise RunError(
                 f"run {self._run.id} is over, at step {self._loop.step}",
@@ -106,7 +111,9 @@ class Swapper:
                 )
         with self._lock:
             self._newest += 1
-            asked = _Request(self._newest, programs, dict(hooks), undo, Future())
+            asked = _Request(
+                self._newest, programs, dict(hooks), undo, asker(), Future()
+            )
         thread = threading.Thread(
             target=Surroundings().run,
             args=(self._work, asked, not wait),
@@ -114,9 +121,13 @@ class Swapper:
             daemon=True,
         )
         thread.start()
-        if wait:
-            thread.join()
-            asked.done.result()
+        if not wait:
+            return None
+        said = self._worker.answer(asked.done)
+        if said is None:  # interrupted: the swap goes on
+            return None
+        thread.join()
+        return Reasons(said)
 
     def _work(self, asked: _Request, tells: bool) -> None:
         """Do a swap in its own thread; what comes of it is told, the run goes on."""
@@ -134,7 +145,7 @@ class Swapper:
             lines = [f"switched at step {self._loop.step}", *notes]
             if tells:
                 tell("\n".join(lines))
-            asked.done.set_result("")
+            asked.done.set_result(lines)
         finally:
             self._run.note = ""
 
@@ -148,6 +159,8 @@ class Swapper:
         plan = self._take(taken, bound)
         check(plan.experiment, plan.hooks)
         made = ProgramSet(plan.blueprint, self._run.handle.cache, self._run.asker)
+        for split, names in self._run.handle.available.items():
+            made.check(split, names)
         made.prepare(self._loop.programs)
         return [*self._run.handle.cache.why(), *self._switch(asked, plan, made, bound)]
 
@@ -195,7 +208,7 @@ class Swapper:
             self._run.record.variant(made.hashes)
             return notes
 
-        command = Command("swap", apply)
+        command = Command("swap", apply, asked.by)
         if not self._run.mailbox.put(command):
             raise RunError(
                 f"run {self._run.id} ended before the switch",

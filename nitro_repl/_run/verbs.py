@@ -145,7 +145,7 @@ VERBS: dict[str, Verb] = {
             "swap",
             "compile what was edited, behind the running programs, then switch",
             "run",
-            "None",
+            "Reasons, with --wait",
             (
                 Parameter("program", "words", "only these programs", offers="programs"),
                 Parameter("undo", "flag", "go back to what ran before"),

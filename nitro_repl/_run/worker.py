@@ -9,10 +9,12 @@ import atexit
 import sys
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any
 
 import jax
 
+from .._text import tell
 from ..errors import RunError
 from .commands import Command, Mailbox
 from .loop import Loop
@@ -107,14 +109,25 @@ class Worker:
         Raises:
             RunError: The loop is over.
         """
-        command = Command(name, apply, _asker(), urgent)
+        command = Command(name, apply, asker(), urgent)
         if not self._mailbox.put(command):
             raise RunError(
                 f"run {self.name} is over, at step {self._loop.step}",
                 where=name,
                 fix="run.handle.train() goes on from its last state",
             )
-        return None if self.is_here else command.reply.result()
+        return None if self.is_here else self.answer(command.reply)
+
+    def answer(self, reply: Future[Any]) -> Any:
+        """Wait for an answer; an interrupt ends the waiting, not what was asked."""
+        try:
+            return reply.result()
+        except KeyboardInterrupt:
+            tell(
+                f"stopped waiting; run {self.name} goes on, at step {self._loop.step}, "
+                "and does what was asked. run.stop() ends it."
+            )
+            return None
 
     def look(self, read: Callable[[Loop], Any]) -> Any:
         """Device copies of what `read` gives at a boundary, or after the end."""
@@ -167,7 +180,7 @@ def _copy(leaf: Any) -> Any:
     return jax.device_put(leaf, may_alias=False)
 
 
-def _asker() -> str:
+def asker() -> str:
     """Who asks, as the journal says it."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", None)
     return "cell" if shell is not None and shell() is not None else "python"
