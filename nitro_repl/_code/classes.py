@@ -67,6 +67,7 @@ def expand_class(walk: Walk, cls: type, piece: Piece, kids: list[int]) -> str:
         module = origin.module_name(cls)
         check_outside(walk, piece, module, f"{module}.{cls.__qualname__}")
         return origin.library_token(module, cls.__qualname__)
+    walk.classes.append(cls)
     own = walk.piece("class", cls.__name__, piece)
     members = _members(cls)
     own.digest = f"{cls.__name__} {sorted(members)}"

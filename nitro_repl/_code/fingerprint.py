@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import sys
 import types
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -54,11 +55,13 @@ class Fingerprint:
         digest: 32 hex characters.
         unsound: `Reason`s why content alone cannot vouch for it.
         codes: Digests of every code object reached, nested ones too.
+        classes: The user's classes that were reached, as weak references.
     """
 
     digest: str
     unsound: tuple[Reason, ...]
     codes: frozenset[str]
+    classes: tuple[weakref.ref[type], ...] = field(default=(), compare=False)
     _pieces: tuple[Piece, ...] = field(default=(), repr=False, compare=False)
 
     @functools.cached_property
@@ -88,6 +91,7 @@ def fingerprint(value: object, *, owner: type | None = None) -> Fingerprint:
         digest=hash_text(f"{PYTHON} {walk.graph.digest()}"),
         unsound=tuple(walk.reasons.values()),
         codes=frozenset(walk.codes),
+        classes=tuple(map(weakref.ref, walk.classes)),
         _pieces=tuple(walk.pieces),
     )
 

@@ -112,6 +112,7 @@ class Walk:
         self.pieces: list[Piece] = []
         self.reasons: dict[str, Reason] = {}
         self.codes: set[str] = set()
+        self.classes: list[type] = []  # of the user, in the order they were met
         self.owner = owner
         self.owner_mro: tuple[type, ...] = owner.__mro__ if owner is not None else ()
         self.whole_owner = False

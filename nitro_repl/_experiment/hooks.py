@@ -6,13 +6,16 @@ A `Hooks` never changes after it is made: a handle keeps what it was built with.
 from __future__ import annotations
 
 import dis
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from types import CodeType, FunctionType
 from typing import Any
 
+from .._where import is_ours
 from ..errors import HookError, suggest
+from .renewal import renewed
 
 
 @dataclass(frozen=True)
@@ -150,6 +153,22 @@ class Hooks(Mapping[str, Any]):
             raise missing(name, self.cls.__name__) from None
         get = getattr(type(raw), "__get__", None)
         return raw if get is None else get(raw, experiment, type(experiment))
+
+    def renewed(self, value: Any) -> Any:
+        """A value as the newest classes that these hooks can name would have it."""
+        return renewed(value, self._spaces)
+
+    @functools.cached_property
+    def _spaces(self) -> tuple[Mapping[str, Any], ...]:
+        """The namespaces in which the functions among the members look names up."""
+        found: dict[int, Mapping[str, Any]] = {}
+        for member in self._members.values():
+            function = getattr(member, "__func__", getattr(member, "fget", member))
+            if isinstance(function, FunctionType) and not is_ours(
+                function.__code__.co_filename
+            ):
+                found[id(function.__globals__)] = function.__globals__
+        return tuple(found.values())
 
     def defines(self, name: str) -> bool:
         """Whether the class has this hook."""

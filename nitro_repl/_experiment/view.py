@@ -72,7 +72,7 @@ class _View:
             return state.training
         if name in state.hooks:
             state.reads.add("member", name)
-            return _bind(state.hooks[name], self)
+            return _bind(state.hooks.renewed(state.hooks[name]), self)
         state.reads.add("absent", name)
         if name in HOOKS and HOOKS[name].required:
             raise missing(name, type(state.experiment).__name__)
@@ -127,7 +127,7 @@ def _read_field(state: _State, name: str, residency: Residency) -> Any:
         state.host and residency is Residency.HOST
     ):
         state.reads.add("const", name)
-        return getattr(state.experiment, name)
+        return state.hooks.renewed(getattr(state.experiment, name))
     if residency is Residency.DEVICE:
         if state.host:
             raise _device_on_host(state, name)

@@ -5,13 +5,15 @@ What the content walk cannot account for is said, never passed over.
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import jax
 from jax.extend import core
 
-from .._code.fingerprint import Fingerprint
+from .._code.fingerprint import Fingerprint, fingerprint
 from .._experiment.view import Read, Reads
 from .key import Source
 from .lower import Lowered
@@ -66,11 +68,9 @@ def _attempt(spec: Spec, source: Source) -> Candidate:
 def unsound(made: Candidate, lowered: Lowered) -> tuple[str, ...]:
     """Why content cannot vouch for a trace; empty if it can."""
     traced, source, model = made.trace, made.source, made.model
-    reached: set[str] = set(model.codes) if model else set()
-    for read in traced.reads:
-        content = source.content(read)
-        if isinstance(content, Fingerprint):
-            reached |= content.codes
+    contents = [source.content(read) for read in traced.reads]
+    prints = [c for c in (*contents, model) if isinstance(c, Fingerprint)]
+    reached = {code for content in prints for code in content.codes}
     suspects = [*source.unsound(traced.reads), *(model.unsound if model else ())]
     # A read of the clock in code that did not run cannot have reached the program.
     reasons: list[str] = [r for r in suspects if not r.code or r.code in traced.ran]
@@ -80,11 +80,30 @@ def unsound(made: Candidate, lowered: Lowered) -> tuple[str, ...]:
         for digest, name in traced.ran.items()
         if digest not in reached
     ]
+    reasons += _taken_for_one(prints)
     if not lowered.shareable:
         reasons.append("it calls back into Python")
     if _has_user_nodes(traced.out):
         reasons.append("it returns instances of a class of yours")
     return tuple(dict.fromkeys(reasons))
+
+
+def _taken_for_one(prints: Iterable[Fingerprint]) -> list[str]:
+    """Classes that content cannot tell apart, as `is` and isinstance do.
+
+    A value may be of a class whose cell has run again since: in a fresh session both
+    would be one class, and the trace another.
+    """
+    by_name: dict[str, dict[int, type]] = defaultdict(dict)
+    for reference in (one for content in prints for one in content.classes):
+        cls = reference()
+        if cls is not None:
+            by_name[cls.__qualname__][id(cls)] = cls
+    return [
+        f"values of an older class `{name}` are in use; run their cells again too"
+        for name, same in by_name.items()
+        if len(same) > len({fingerprint(cls).digest for cls in same.values()})
+    ]
 
 
 class _Watched(Reads):

@@ -6,9 +6,10 @@ Errors of our own pass through unchanged.
 from __future__ import annotations
 
 import os
+import re
 import site
 import sysconfig
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -23,6 +24,7 @@ LIBRARY = tuple({
 })  # fmt: skip
 """Path fragments of code that is not the user's."""
 
+_FRAME = re.compile(r'^ *File "(.+)", line (\d+)', re.MULTILINE)
 _KNOWN: tuple[tuple[type[Exception] | tuple[type[Exception], ...], str, str], ...] = (
     (
         jax.errors.UnexpectedTracerError,
@@ -81,18 +83,15 @@ def kept_array(program: str, jaxpr: Any, kept: Sequence[Any]) -> HookError:
     traceback = getattr(
         getattr(next(uses, None), "source_info", None), "traceback", None
     )
-    places = (
-        place_of(frame.file_name, frame.line_num)
-        for frame in getattr(traceback, "frames", ())
-        if not is_ours(frame.file_name)
-        and not any(part in frame.file_name for part in LIBRARY)
-    )
-    where = next(places, "")
+    frames = getattr(traceback, "frames", ())
+    where = _first_of_the_user((f.file_name, f.line_num) for f in frames)
     return HookError(_KEPT, where=f"program `{program}`, {where}", fix=_RETURN)
 
 
 def hook_error(what: str, error: Exception) -> HookError:
     """The HookError for an exception that user code raised."""
+    if isinstance(error, jax.errors.JaxRuntimeError):
+        return _runtime_error(what, str(error))
     where = user_place(error.__traceback__, LIBRARY)
     for kinds, meaning, fix in _KNOWN:
         if isinstance(error, kinds):
@@ -109,3 +108,24 @@ def hook_error(what: str, error: Exception) -> HookError:
         where=f"{what}, {where}" if where else what,
         fix="correct the hook; nothing of the run is lost",
     )
+
+
+def _runtime_error(what: str, text: str) -> HookError:
+    """What XLA says while a program runs: a callback raised, or memory ran out."""
+    lines = [line.strip() for line in text.strip().splitlines()] or [""]
+    frames = _FRAME.findall(text)
+    where = _first_of_the_user((name, int(line)) for name, line in reversed(frames))
+    if frames:  # the traceback of a callback, its error last
+        said, fix = lines[-1], "correct the callback; nothing of the run is lost"
+    elif "RESOURCE_EXHAUSTED" in text:
+        said, fix = lines[0], "make the batch or the model smaller"
+    else:
+        said, fix = lines[0], "this comes from XLA; its message says more"
+    return HookError(said[:300], where=f"{what}, {where}" if where else what, fix=fix)
+
+
+def _first_of_the_user(places: Iterable[tuple[str, int]]) -> str:
+    for name, line in places:
+        if not is_ours(name) and not any(part in name for part in LIBRARY):
+            return place_of(name, line)
+    return ""

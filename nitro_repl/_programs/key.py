@@ -126,10 +126,12 @@ class Source:
         if read.kind == "device":
             return self._device.get(read.name)
         if read.kind == "const":
-            return fingerprint(getattr(self.experiment, read.name, None))
+            value = getattr(self.experiment, read.name, None)
+            return fingerprint(self.hooks.renewed(value))
         if read.name not in self.hooks:
             return "absent"
-        return fingerprint(self.hooks[read.name], owner=type(self.experiment))
+        member = self.hooks.renewed(self.hooks[read.name])
+        return fingerprint(member, owner=type(self.experiment))
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._experiment.metrics import MetricValue, flat
-from .._programs.explain import hooks_explained
+from .._programs.explain import hook_error, hooks_explained
 from .._programs.program_set import ProgramSet
 from .._programs.step import Carry, Report, TrainStep
 from ..errors import MetricError, NonFiniteError
@@ -97,9 +97,12 @@ class Loop:
             fed = next(self.feed)
         batch = self.place(fed.batch)
         step = self.programs.train(batch)
-        self.carry, report = step(
-            self.carry, tuple(batch.values()), self.key, self.values.leaves
-        )
+        try:
+            self.carry, report = step(
+                self.carry, tuple(batch.values()), self.key, self.values.leaves
+            )
+        except jax.errors.JaxRuntimeError as error:
+            raise hook_error(f"step {self.step + 1}", error) from error
         self.step += 1
         self.epoch = fed.epoch
         self.pending.append(
@@ -165,7 +168,10 @@ class Loop:
         """Bring the numbers of all but the last `most` steps to the host."""
         while len(self.pending) > most:
             taken = self.pending.popleft()
-            row = _row(taken)
+            try:
+                row = _row(taken)
+            except jax.errors.JaxRuntimeError as error:
+                raise hook_error(f"step {taken.step}", error) from error
             if not (isfinite(row["loss"]) and isfinite(row["grad_norm"])):
                 self._not_finite(taken, row)
             self.record.row("train", row)

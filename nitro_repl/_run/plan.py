@@ -6,7 +6,6 @@ Making a plan compiles nothing and changes nothing.
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 from .._code.references import code_info
 from .._experiment.base import Experiment
 from .._experiment.hooks import Hooks
+from .._experiment.renewal import newest_class
 from .._programs.key import Source
 from .._programs.training import Blueprint
 from ..errors import SwapError
@@ -61,7 +61,7 @@ def newest(
     Raises:
         SwapError: The newest code does not fit the live run.
     """
-    cls = newest_class(type(now.experiment))
+    cls = newest_experiment(type(now.experiment))
     hooks = Hooks.of(cls)
     if programs is not None:
         names = tuple({name for program in programs for name in PROGRAM_HOOKS[program]})
@@ -78,29 +78,14 @@ def newest(
     return Plan(experiment, hooks, built, made, values, tuple(notes))
 
 
-def newest_class(cls: type[Experiment]) -> type[Experiment]:
+def newest_experiment(cls: type[Experiment]) -> type[Experiment]:
     """The newest class of this name, found where its own hooks look names up."""
-    first, *rest = cls.__qualname__.split(".")
-    if first == "<locals>" or "<locals>" in rest:
-        return cls
     spaces = [
         member.__globals__ for member in vars(cls).values()
         if hasattr(member, "__globals__") and member.__module__ == cls.__module__
     ]  # fmt: skip
-    module = sys.modules.get(cls.__module__)
-    if module is not None:
-        spaces.append(vars(module))
-    for space in spaces:
-        found: Any = space.get(first)
-        for part in rest:
-            found = getattr(found, part, None)
-        if (
-            isinstance(found, type)
-            and issubclass(found, Experiment)
-            and found.__qualname__ == cls.__qualname__
-        ):
-            return found
-    return cls
+    found = newest_class(cls, spaces)
+    return found if issubclass(found, Experiment) else cls
 
 
 def _carry_fields(
