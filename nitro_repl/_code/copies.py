@@ -62,7 +62,7 @@ class Namespace:
 
 
 def notebook(names: dict[str, Any]) -> Namespace:
-    """A notebook's namespace: its cells, as far as they are kept, say what bound what."""
+    """A notebook's namespace: the cells that are kept say what bound what."""
     cells = names.get("In")
     if not isinstance(cells, list):
         return Namespace(names)

@@ -6,6 +6,7 @@ Read off the syntax, nothing runs; a name in doubt counts as read.
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import importlib.util
 from collections.abc import Iterable, Mapping
@@ -55,10 +56,8 @@ class Outline:
 def outline(source: str | bytes) -> Outline:
     """The outline of a source; empty if it does not parse."""
     reader = _Reader()
-    try:
+    with contextlib.suppress(SyntaxError, ValueError):
         reader.block(ast.parse(source).body)
-    except (SyntaxError, ValueError):
-        pass
     return Outline(
         frozenset(reader.bound),
         reader.imported,
@@ -120,28 +119,28 @@ class _Reader(ast.NodeVisitor):
         self.generic_visit(node)
         self.imported.update(self._imports[start:])
 
-    def visit_Try(self, node: ast.Try) -> None:  # noqa: N802  # ast's spelling
+    def visit_Try(self, node: ast.Try) -> None:
         self._choice(node)
 
-    def visit_If(self, node: ast.If) -> None:  # noqa: N802
+    def visit_If(self, node: ast.If) -> None:
         self._choice(node)
 
-    def visit_Name(self, node: ast.Name) -> None:  # noqa: N802
+    def visit_Name(self, node: ast.Name) -> None:
         if isinstance(node.ctx, ast.Load):
             self.loads.add(node.id)
         else:
             self._bind(node.id)
 
-    def visit_Attribute(self, node: ast.Attribute) -> None:  # noqa: N802
+    def visit_Attribute(self, node: ast.Attribute) -> None:
         self.loads.add(node.attr)
         self.visit(node.value)
 
-    def visit_Import(self, node: ast.Import) -> None:  # noqa: N802
+    def visit_Import(self, node: ast.Import) -> None:
         for alias in node.names:
             name = alias.asname or alias.name.partition(".")[0]
             self._import(name, Imported(alias.name, ""))
 
-    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:  # noqa: N802
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
         module = "." * node.level + (node.module or "")
         for alias in node.names:
             if alias.name == "*":
@@ -150,18 +149,18 @@ class _Reader(ast.NodeVisitor):
             name = alias.asname or alias.name
             self._import(name, Imported(module, alias.name))
 
-    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> None:  # noqa: N802
+    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> None:
         self.generic_visit(node)  # its name is gone after the handler
 
-    def visit_MatchAs(self, node: ast.MatchAs) -> None:  # noqa: N802
+    def visit_MatchAs(self, node: ast.MatchAs) -> None:
         if node.name:
             self._bind(node.name)
         self.generic_visit(node)
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:  # noqa: N802
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
         self._function(node)
 
-    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> None:  # noqa: N802
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> None:
         self._function(node)
 
     def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
@@ -172,7 +171,7 @@ class _Reader(ast.NodeVisitor):
         self.bodies.setdefault(node.name, set()).update(_identifiers(node))
         self._bind(node.name)
 
-    def visit_ClassDef(self, node: ast.ClassDef) -> None:  # noqa: N802
+    def visit_ClassDef(self, node: ast.ClassDef) -> None:
         for part in (*node.decorator_list, *node.bases, *node.keywords):
             self.loads |= _identifiers(part)
         for statement in node.body:
@@ -187,7 +186,7 @@ class _Reader(ast.NodeVisitor):
         else:
             self.loads |= _identifiers(statement)
 
-    def visit_Lambda(self, node: ast.Lambda) -> None:  # noqa: N802
+    def visit_Lambda(self, node: ast.Lambda) -> None:
         self.loads |= _identifiers(node)
 
     def generic_visit(self, node: ast.AST) -> None:

@@ -66,13 +66,16 @@ class _Pairs:
         return old.__name__ == new.__name__ and self.same(old, new)
 
     def _content(self, old: Any, new: Any) -> bool:
-        kind = type(old)
         if isinstance(old, types.FunctionType):
             return self._functions(old, new)
         if isinstance(old, type):
             return self._classes(old, new)
         if isinstance(old, types.ModuleType):
             return False
+        return self._values(old, new)
+
+    def _values(self, old: Any, new: Any) -> bool:
+        kind = type(old)
         if kind in (list, tuple):
             return self._rows(old, new)
         if kind in (dict, types.MappingProxyType):

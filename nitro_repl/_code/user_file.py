@@ -121,7 +121,7 @@ class UserFile:
     # -- first sight
 
     def _first_sight(self) -> None:
-        """Take what the file holds for what was imported, unless it was edited since."""
+        """Take what the file holds for what was imported, if it was not edited."""
         if not self.look():
             return
         assert self._stamps is not None

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 (a source on one line reads as one case)
 from __future__ import annotations
 
 import importlib
@@ -134,7 +135,8 @@ def test_saves_by_rename_in_place_and_by_deletion_are_each_one_change(folder):
     assert [len(changes) for changes in seen] == [1] * 8
 
 
-def test_an_edit_between_import_and_first_sight_is_seen(folder):
+def test_an_edit_between_import_and_first_sight_is_seen(folder, monkeypatch):
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
     folder.write("m1", "K = 1\ndef f(): return 1\nOLD = 1\n")
     folder.write("m2", "K = 1\ndef f(): return 1\nOLD = 1\n")
     importlib.invalidate_caches()
