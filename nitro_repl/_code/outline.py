@@ -67,6 +67,31 @@ def outline(source: str | bytes) -> Outline:
     )
 
 
+def literals(source: bytes) -> dict[str, object]:
+    """Names that a source binds once and for all, to a number or a string."""
+    found: dict[str, object] = {}
+    tree = ast.parse(source)
+    twice = {
+        name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Global)
+        for name in node.names
+    }
+    for statement in tree.body:
+        for name in outline(ast.unparse(statement)).bound:
+            if name in found:
+                twice.add(name)
+            found[name] = None
+        match statement:
+            case ast.Assign([ast.Name(name)], ast.Constant(value)):
+                found[name] = value
+    return {
+        name: value
+        for name, value in found.items()
+        if name not in twice and value is not None
+    }
+
+
 def merged(outlines: Iterable[Outline]) -> Outline:
     """Of sources that run one after the other in one namespace."""
     bound: set[str] = set()

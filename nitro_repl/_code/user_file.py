@@ -16,7 +16,8 @@ from typing import Any
 
 from .instructions import STORES, instructions
 from .origin import is_user_file
-from .outline import Outline, absolute, outline
+from .outline import Outline, absolute, literals, outline
+from .sameness import same
 
 RACY_NS = 2_000_000_000  # a save this soon after a reading may leave the same stamps
 HALF_WRITTEN_NS = 1_000_000_000  # saving in place empties a file first
@@ -58,9 +59,10 @@ class UserFile:
         """The file of a module; None if it is not the user's, or not a plain source."""
         names = vars(module)
         path, spec = names.get("__file__"), names.get("__spec__")
+        if not isinstance(path, str):
+            return None
         followed = (
-            isinstance(path, str)
-            and path.endswith(".py")
+            path.endswith(".py")
             and name != "__main__"
             and names.get("__name__") == name
             and isinstance(
@@ -146,6 +148,9 @@ class UserFile:
         if imported is not None:
             return imported != code
         known = set(_nested(code))
+        for name, value in literals(self.content or b"").items():
+            if not same(self.names.get(name, value), value):
+                return True
         return any(
             function.__code__ not in known
             for function in self._own_functions().values()

@@ -152,11 +152,13 @@ def test_an_early_edit_is_seen_without_a_bytecode_cache(folder, monkeypatch):
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     folder.write("m1", "def f(): return 1\n")
     folder.write("m2", "def f(): return 1\n")
+    folder.write("m3", "K = 1\nL = K\n")
     importlib.invalidate_caches()
-    m, _ = map(importlib.import_module, ("m1", "m2"))
+    m, _, n = map(importlib.import_module, ("m1", "m2", "m3"))
     folder.write("m1", "def f(): return 2\n")
-    assert [change.module for change in folder.refresh()] == ["m1"]
-    assert m.f() == 2
+    folder.write("m3", "K = 2\nL = K\n")
+    assert [change.module for change in folder.refresh()] == ["m1", "m3"]
+    assert m.f() == n.L == 2
 
 
 def test_a_file_that_is_being_written_keeps_the_old_code(folder):
