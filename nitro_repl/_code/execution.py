@@ -92,6 +92,13 @@ class _Body(MutableMapping[str, Any]):
             return getattr(builtins, name)
         raise NameError(f"name '{name}' is not defined", name=name)
 
+    def __contains__(self, name: object) -> bool:
+        return name not in self.stale and name in self._names
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The value of a name that has one; code that asks does not fail."""
+        return self._names[name] if name in self else default
+
     def __setitem__(self, name: str, value: Any) -> None:
         old = self._saved.get(name, MISSING)
         if old is not value and _is_definition(value) and same(old, value):

@@ -272,6 +272,8 @@ def test_module_code_of_every_kind_runs(folder):
             z: int = x
             def f(self): return L
         locals()["W"] = 5
+        assert locals().get("K", "none") == "none"
+        assert "K" not in locals()
         globals()["V"] = 6
         for i in L: pass
         del i
