@@ -7,11 +7,13 @@ the old source defined are gone afterwards.
 from __future__ import annotations
 
 import builtins
+import contextlib
 import types
 from collections.abc import Iterable, Iterator, MutableMapping
-from typing import Any
+from typing import Any, cast
 
-from .sameness import same
+from .references import code_info
+from .sameness import guests, same
 
 
 class _Missing:
@@ -58,6 +60,8 @@ def execute(
         for name in {*saved, *names}
         if saved.get(name, MISSING) is not names.get(name, MISSING)
     }
+    for old, new in moved.values():
+        _take_guests(old, new)
     return moved, frozenset(body.stored)
 
 
@@ -133,6 +137,16 @@ def _follow(old: Any, new: Any) -> None:
             if isinstance(value, types.FunctionType):
                 _follow(value, members.get(name))
     elif isinstance(new, types.FunctionType) and old is not new:
+        if code_info(old.__code__).digest != code_info(new.__code__).digest:
+            return  # a hook that was attached stands in the place of the method
         if old.__code__.co_freevars == new.__code__.co_freevars:
             old.__code__ = new.__code__
         old.__doc__ = new.__doc__
+
+
+def _take_guests(old: Any, new: Any) -> None:
+    """Attach to a newer class the hooks that a notebook attached to the one before."""
+    if isinstance(old, type) and isinstance(new, type):
+        for hook in guests(old).values():
+            with contextlib.suppress(Exception):  # it is no hook of the new class
+                cast(Any, new).hook(hook)

@@ -7,6 +7,7 @@ looked up when it runs. In doubt, different.
 from __future__ import annotations
 
 import functools
+import sys
 import types
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -119,6 +120,14 @@ class _Pairs:
         if old.__qualname__ != new.__qualname__:
             return False
         before, after = class_members(old), class_members(new)
+        attached = guests(old)
+        for name in attached:
+            before.pop(name, None)
+            after.pop(name, None)
+        if attached:
+            own = before["__attached__"]
+            own = {name: own[name] for name in own if name not in attached}
+            before["__attached__"] = own
         for note in _ANNOTATIONS:
             before[note], after[note] = vars(old).get(note), vars(new).get(note)
         return (
@@ -126,6 +135,19 @@ class _Pairs:
             and self._rows(old.__bases__, new.__bases__)
             and self._rows(before.values(), after.values())
         )
+
+
+def guests(cls: type) -> dict[str, Any]:
+    """The hooks that were attached to a class from outside its module."""
+    module = sys.modules.get(cls.__module__)
+    attached = vars(cls).get("__attached__")
+    if module is None or not isinstance(attached, dict):
+        return {}
+    return {
+        name: hook
+        for name, hook in attached.items()
+        if getattr(hook, "__globals__", None) is not vars(module)
+    }
 
 
 def _captured(function: types.FunctionType) -> list[Any]:

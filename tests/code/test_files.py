@@ -587,3 +587,43 @@ def test_nothing_changed_is_cheap(folder):
         folder.files.refresh()
         times.append(time.perf_counter() - start)
     assert sorted(times)[5] < 1e-3
+
+
+# -- hooks attached from outside
+
+
+def test_hooks_that_a_notebook_attached_stay_with_the_class(folder):
+    source = """
+        import nitro_repl as nitro
+        class Sub(nitro.Experiment):
+            width: nitro.GraphConst[int] = {}
+            def forward(self, model, *, x): return 1
+            def loss(self, out, *, y): return 1
+    """
+    m = folder.make("m1", source.format(1))
+    names = namespace(folder, "from m1 import Sub")
+    attach = "@Sub.hook\ndef loss(self, out, *, y): return 2\n"
+    cell(names, attach)
+    held = m.Sub
+    folder.edit("m1", source.format(1) + "\n        X = 1\n")
+    assert m.Sub is held
+    assert m.Sub.loss(None, 0, y=0) == 2
+    folder.edit("m1", source.format(2))
+    assert m.Sub is names["Sub"] is not held
+    assert m.Sub.loss(None, 0, y=0) == 2
+
+
+def test_a_hook_that_a_file_attached_goes_with_its_line(folder):
+    source = """
+        import nitro_repl as nitro
+        class Sub(nitro.Experiment):
+            def loss(self, out, *, y): return 1
+    """
+    attach = """
+        @Sub.hook
+        def loss(self, out, *, y): return 2
+    """
+    m = folder.make("m1", source + attach)
+    assert m.Sub.loss(None, 0, y=0) == 2
+    folder.edit("m1", source)
+    assert m.Sub.loss(None, 0, y=0) == 1
