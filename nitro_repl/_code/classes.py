@@ -69,7 +69,7 @@ def expand_class(walk: Walk, cls: type, piece: Piece, kids: list[int]) -> str:
         return origin.library_token(module, cls.__qualname__)
     walk.classes.append(cls)
     own = walk.piece("class", cls.__name__, piece)
-    members = _members(cls)
+    members = class_members(cls)
     own.digest = f"{cls.__name__} {sorted(members)}"
     own.where = _place(cls)
     label = [f"class {cls.__name__}"]
@@ -80,7 +80,7 @@ def expand_class(walk: Walk, cls: type, piece: Piece, kids: list[int]) -> str:
     return "\n".join(label)
 
 
-def _members(cls: type) -> dict[str, Any]:
+def class_members(cls: type) -> dict[str, Any]:
     """What the class statement put there, in the order of the names."""
     names = vars(cls)
     enum_members = names.get("_member_map_")

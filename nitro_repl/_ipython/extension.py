@@ -11,6 +11,8 @@ from typing import Any
 from IPython.core.interactiveshell import InteractiveShell
 
 from .. import _where
+from .._code.files import files
+from .._programs import disk
 from .._run import registry, ticker
 from .completer import make_matcher
 from .magics import NitroMagics
@@ -26,13 +28,20 @@ class _Loaded:
         self.magics = NitroMagics(shell)
         self.matcher: Any = make_matcher(lambda: shell.user_ns)
         self.cells: Callable[[str], int | None] = lambda name: _cell(shell, name)
+        self.names: Callable[[], dict[str, Any]] = lambda: shell.user_ns
+        self.after_cell: Callable[..., None] = lambda *_: _after_cell()
 
     def add(self) -> None:
         self.shell.register_magics(self.magics)
         self.shell.Completer.custom_matchers.append(self.matcher)
         _where.register_cells(self.cells)
+        files.register(self.names)
+        self.shell.events.register("post_run_cell", self.after_cell)
+        disk.refresh(wait=False)
 
     def remove(self) -> None:
+        self.shell.events.unregister("post_run_cell", self.after_cell)
+        files.unregister(self.names)
         _where.unregister_cells(self.cells)
         matchers = self.shell.Completer.custom_matchers
         if self.matcher in matchers:
@@ -66,6 +75,11 @@ def unload(shell: InteractiveShell) -> None:
             f"still training in the background: {', '.join(live)}. End it with "
             "nitro_repl.current().stop(), or load the extension again"
         )
+
+
+def _after_cell() -> None:
+    """See what a cell imported as it is now, before it is edited."""
+    disk.refresh(wait=False)
 
 
 def _cell(shell: InteractiveShell, filename: str) -> int | None:

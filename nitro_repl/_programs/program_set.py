@@ -11,6 +11,7 @@ from typing import Any
 import jax
 
 from .._experiment.device import signature as device_signature
+from . import disk
 from .cache import ProgramCache
 from .key import Source, aval, struct, thread_settings
 from .spec import Asker, Program
@@ -208,6 +209,7 @@ class ProgramSet:
         return EvalStep(program, groups)
 
     def _find(self, spec: Any) -> Program:
+        disk.refresh()
         program = self._cache.find(spec, self._source(self.blueprint), self._asker())
         self._programs[program.name, program.form, id(program)] = program
         return program

@@ -23,7 +23,8 @@ from .explain import explained, kept_array
 
 _epoch = jax.make_user_context(default_value=None)
 _epochs = itertools.count(1)
-_lock = threading.RLock()
+tracing = threading.RLock()
+"""Held while user code is traced."""
 
 Slot = tuple[Any, ...]
 """Names one array that a program takes or gives: `("params", 3)`."""
@@ -73,7 +74,7 @@ def trace(
 
     run.__name__ = run.__qualname__ = f"nitro_{name}"
     started = time.perf_counter()
-    with _lock, Recorder() as recorder, _epoch(next(_epochs)), explained(name):
+    with tracing, Recorder() as recorder, _epoch(next(_epochs)), explained(name):
         traced = jax.jit(run).trace(dict(arguments))
     closed = traced.jaxpr
     avals = [_weak_struct(var.aval) for var in closed.jaxpr.outvars]

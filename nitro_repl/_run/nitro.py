@@ -16,6 +16,7 @@ import jax
 
 from .._experiment.base import Experiment
 from .._experiment.hooks import Hooks
+from .._programs import disk
 from .._programs.cache import ProgramCache, programs
 from .._programs.explain import hooks_explained
 from .._programs.key import thread_settings
@@ -56,6 +57,7 @@ class Nitro:
     """
 
     def __init__(self, experiment: Experiment | type[Experiment], **settings: Any):
+        disk.refresh()
         if isinstance(experiment, type) and issubclass(experiment, Experiment):
             experiment = experiment()
         if not isinstance(experiment, Experiment):

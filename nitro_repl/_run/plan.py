@@ -14,6 +14,7 @@ from .._code.references import code_info
 from .._experiment.base import Experiment
 from .._experiment.hooks import Hooks
 from .._experiment.renewal import newest_class
+from .._programs import disk
 from .._programs.key import Source
 from .._programs.training import Blueprint
 from ..errors import SwapError
@@ -61,6 +62,7 @@ def newest(
     Raises:
         SwapError: The newest code does not fit the live run.
     """
+    disk.refresh()
     cls = newest_experiment(type(now.experiment))
     hooks = Hooks.of(cls)
     if programs is not None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import importlib
+import sys
 import threading
 
 import pytest
@@ -72,3 +74,36 @@ def test_a_cell_is_named_by_its_number_in_places(shell):
     shell.execution_count = 7
     shell.run_cell("def in_a_cell():\n    pass", store_history=True).raise_error()
     assert place(shell.user_ns["in_a_cell"]) == "In [7], line 1"
+
+
+@pytest.fixture
+def user_file(tmp_path, monkeypatch):
+    """A module of the user's that a cell can import."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    file = tmp_path / "nitro_user_file.py"
+    file.write_text("def gain(): return 2\nSIZE = 2\n")
+    importlib.invalidate_caches()
+    yield file
+    sys.modules.pop("nitro_user_file", None)
+
+
+def test_names_that_a_cell_imported_follow_the_file(shell, user_file):
+    run = "from nitro_user_file import gain, SIZE\nmine = SIZE"
+    shell.run_cell(run, store_history=True).raise_error()
+    user_file.write_text("def gain(): return 3\nSIZE = 4\n")
+    shell.run_cell("pass", store_history=True).raise_error()
+    names = shell.user_ns
+    assert (names["gain"](), names["SIZE"], names["mine"]) == (3, 4, 2)
+
+
+def test_a_file_that_does_not_parse_is_said_once(shell, user_file, capsys):
+    shell.run_cell("import nitro_user_file").raise_error()
+    capsys.readouterr()
+    user_file.write_text("def gain(: return 3\n")
+    shell.run_cell("pass").raise_error()
+    said = capsys.readouterr().err
+    assert "nitro_user_file.py:1 does not parse" in said
+    assert "old code stays" in said
+    shell.run_cell("pass").raise_error()
+    assert not capsys.readouterr().err
+    assert shell.user_ns["nitro_user_file"].gain() == 2

@@ -1,0 +1,74 @@
+"""Names that an import bound in another namespace, kept at the newest value.
+
+A name is bound anew only while it still stands for the old value and an import put it
+there; what a user assigned stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from .execution import MISSING, Moved
+from .outline import Outline, absolute, merged, outline
+
+_NOTHING = merged(())
+
+
+@dataclass(frozen=True)
+class Namespace:
+    """A namespace of the user, and what is known of how its names were bound.
+
+    Attributes:
+        names: The namespace.
+        outline: Of the source that filled it.
+        package: What relative imports in it start from.
+        known: Whether `outline` says it all: else a name that it does not know counts
+            as imported under its own name.
+    """
+
+    names: dict[str, Any]
+    outline: Outline = _NOTHING
+    package: str = ""
+    known: bool = False
+
+    def follow(self, module: str, moved: Moved) -> Moved:
+        """Bind the copies of a module's names anew; which names changed here."""
+        changed: Moved = {}
+        for name, attr in self._copies(module, moved).items():
+            old, new = moved[attr]
+            held = self.names.get(name, MISSING)
+            if held is MISSING or new is MISSING or held is not old or held is new:
+                continue
+            self.names[name] = new
+            changed[name] = (old, new)
+        return changed
+
+    def _copies(self, module: str, moved: Moved) -> Mapping[str, str]:
+        """Local name -> the name in the module that it may be a copy of."""
+        copies: dict[str, str] = {}
+        stars = {absolute(star, self.package) for star in self.outline.stars}
+        if module in stars or not self.known:
+            unbound = moved.keys() - self.outline.bound
+            copies = {name: name for name in unbound if name[:2] != "__"}
+        for name, imported in self.outline.imported.items():
+            if imported.name in moved and self._is(imported.module, module):
+                copies[name] = imported.name
+        return copies
+
+    def _is(self, imported: str, module: str) -> bool:
+        return absolute(imported, self.package) == module
+
+
+def notebook(names: dict[str, Any]) -> Namespace:
+    """A notebook's namespace: the cells that are kept say what bound what."""
+    cells = names.get("In")
+    if not isinstance(cells, list):
+        return Namespace(names)
+    sources = [cell for cell in cells if isinstance(cell, str)]
+    return Namespace(names, merged(map(outline, sources)))
+
+
+Provider = Callable[[], dict[str, Any] | None]
+"""Gives a namespace that copies may stand in, while there is one."""

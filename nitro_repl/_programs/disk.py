@@ -1,0 +1,40 @@
+"""Looks at the user's files on disk before code is looked up.
+
+Never in the middle of a trace, which would then be of two versions.
+"""
+
+from __future__ import annotations
+
+import os
+
+from .._code.files import Change, files
+from .._text import one_line, tell
+from .trace import tracing
+
+
+def refresh(wait: bool = True) -> tuple[Change, ...]:
+    """Bring imported modules up to date, and say of each file that cannot run why.
+
+    Args:
+        wait: Wait for a trace on another thread; else leave it to the next lookup.
+    """
+    if not tracing.acquire(blocking=wait):
+        return ()
+    try:
+        changes = files.refresh()
+    finally:
+        tracing.release()
+    for change in changes:
+        if change.error is not None:
+            tell(_words(change, change.error), bad=True)
+    return changes
+
+
+def _words(change: Change, error: BaseException) -> str:
+    name = os.path.basename(change.path)
+    if isinstance(error, SyntaxError) and error.filename in (change.path, None):
+        spot = f"{name}:{error.lineno}" if error.lineno else name
+        why = f"{spot} does not parse: {error.msg}"
+    else:
+        why = f"{name} does not run: {type(error).__name__}: {error}"
+    return f"nitro: {one_line(why, 200)}; its old code stays"
