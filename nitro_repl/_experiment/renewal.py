@@ -31,12 +31,13 @@ def renewed(value: Any, spaces: Spaces) -> Any:
         return getattr(newest, "__members__", {}).get(value.name, value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return _renewed_dataclass(value, newest_class(kind, spaces), spaces)
+    held: Any = value
     if kind in (list, tuple):
-        items = [renewed(item, spaces) for item in value]
-        return value if _same(items, value) else kind(items)
+        items = [renewed(item, spaces) for item in held]
+        return held if _same(items, held) else kind(items)
     if kind is dict:
-        items = {key: renewed(item, spaces) for key, item in value.items()}
-        return value if _same(items.values(), value.values()) else items
+        made = {key: renewed(item, spaces) for key, item in held.items()}
+        return held if _same(made.values(), held.values()) else made
     return value
 
 

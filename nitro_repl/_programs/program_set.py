@@ -169,6 +169,7 @@ class ProgramSet:
         return tuple(stale)
 
     def _make_train(self, batch: Batch) -> TrainStep:
+        disk.refresh()  # once, so that programs of one step are of one version
         plan = self.blueprint
         forward = self._find(plan.forward(batch))
         backward = self._find(plan.backward(forward))
@@ -186,6 +187,7 @@ class ProgramSet:
         return TrainStep(forward, loss, backward, optimizer, groups)
 
     def _make_eval(self, batch: Batch) -> EvalStep:
+        disk.refresh()
         plan = self.blueprint
         program = self._find(plan.evaluation(batch))
         groups = {
@@ -198,6 +200,7 @@ class ProgramSet:
         return EvalStep(program, groups)
 
     def _make_value(self, outputs: Any, batch: Batch) -> EvalStep:
+        disk.refresh()
         plan = self.blueprint
         program = self._find(plan.loss(outputs, batch, training=False))
         groups = {
@@ -209,7 +212,6 @@ class ProgramSet:
         return EvalStep(program, groups)
 
     def _find(self, spec: Any) -> Program:
-        disk.refresh()
         program = self._cache.find(spec, self._source(self.blueprint), self._asker())
         self._programs[program.name, program.form, id(program)] = program
         return program
