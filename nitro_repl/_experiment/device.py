@@ -13,6 +13,7 @@ from typing import Any, TypeGuard
 import jax
 import jax.numpy as jnp
 import numpy as np
+from flax import nnx
 
 from ..errors import FieldError
 from .fields import Field
@@ -21,6 +22,7 @@ Signature = tuple[Any, ...]
 """Structure, shapes, dtypes and weak types of a Device value."""
 
 
+_LONG = 200
 _INT32 = np.iinfo(np.int32)
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
 
@@ -30,12 +32,12 @@ def place(value: Any, declared: Field, current: Any = None) -> Any:
 
     Args:
         value: What the user assigned: a number for `Device[float]`, `Device[int]` and
-            `Device[bool]`, else an array or a pytree of arrays.
+            `Device[bool]`, else an array, a pytree of arrays or an `nnx.Module`.
         declared: The field.
         current: The present value, whose dtypes, shapes and structure are kept.
 
     Returns:
-        A jax array, or a pytree of them.
+        A jax array, or a pytree of them; a module as a copy in eval mode.
 
     Raises:
         FieldError: The value does not fit the field.
@@ -49,6 +51,8 @@ def place(value: Any, declared: Field, current: Any = None) -> Any:
         number = _number(value, kind, declared.name)
         with jax.enable_x64(False):  # float32 and int32 whatever the mode
             return jax.device_put(number, default_device())
+    if isinstance(value, nnx.Module):
+        value = _evaluating(value)
     if current is None:
         made = jax.tree.map(lambda leaf: _array(leaf, declared.name), value)
     else:
@@ -83,10 +87,16 @@ def plain(value: Any) -> Any:
 
 
 def _plain(leaf: Any) -> Any:
+    if _is_key(leaf):
+        leaf = jax.random.key_data(leaf)
     array = np.array(leaf)
     if array.ndim:
         return array
     return float(str(array)) if array.dtype == np.float32 else array.item()
+
+
+def _is_key(leaf: Any) -> bool:
+    return jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key)
 
 
 def _number(value: Any, kind: type, name: str) -> bool | int | float:
@@ -151,7 +161,10 @@ def _like(value: Any, current: Any, name: str) -> Any:
                 where=f"field {name}",
                 fix="give the same shape, or build a new Nitro",
             )
-        if not np.can_cast(new.dtype, old.dtype, "same_kind"):
+        keys = _is_key(new) or _is_key(old)
+        if keys and new.dtype == old.dtype:
+            return new
+        if keys or not np.can_cast(new.dtype, old.dtype, "same_kind"):
             raise FieldError(
                 f"`{name}` has dtype {old.dtype} and cannot become {new.dtype}",
                 where=f"field {name}",
@@ -163,9 +176,19 @@ def _like(value: Any, current: Any, name: str) -> Any:
     return jax.tree.unflatten(structure, fitted)
 
 
+def _evaluating(module: nnx.Module) -> nnx.Module:
+    """A copy in eval mode: it writes no state, which no trace could keep."""
+    copied = nnx.clone(module)
+    copied.eval()
+    return copied
+
+
 def _shape_of(tree: Any) -> str:
     """The structure of a tree, with `*` for its arrays."""
-    return str(jax.tree.structure(tree)).removeprefix("PyTreeDef(").removesuffix(")")
+    if isinstance(tree, nnx.Module):
+        return f"a {type(tree).__name__} of the same layers"
+    text = str(jax.tree.structure(tree)).removeprefix("PyTreeDef(").removesuffix(")")
+    return text if len(text) <= _LONG else f"{text[:_LONG]}..."
 
 
 def _is_weak(value: Any) -> TypeGuard[jax.Array]:

@@ -21,7 +21,7 @@ from jax.core import Tracer
 
 from .._code.fingerprint import Fingerprint, Opaque, Reason, fingerprint, register
 from .._experiment.base import Experiment
-from .._experiment.device import default_device
+from .._experiment.device import default_device, signature as device_signature
 from .._experiment.hooks import Hooks
 from .._experiment.view import Read
 
@@ -85,12 +85,10 @@ class Source:
     Args:
         experiment: Gives GraphConst values.
         hooks: Gives methods and class attributes.
-        device: Avals of the Device fields, by name (see `device.signature`).
+        device: Avals of the Device fields, by name.
     """
 
-    def __init__(
-        self, experiment: Experiment, hooks: Hooks, device: Mapping[str, Hashable]
-    ):
+    def __init__(self, experiment: Experiment, hooks: Hooks, device: Mapping[str, Any]):
         self.experiment = experiment
         self.hooks = hooks
         self._device = device
@@ -124,7 +122,7 @@ class Source:
 
     def _look(self, read: Read) -> Fingerprint | Hashable:
         if read.kind == "device":
-            return self._device.get(read.name)
+            return _device_content(self._device.get(read.name))
         if read.kind == "const":
             value = getattr(self.experiment, read.name, None)
             return fingerprint(self.hooks.renewed(value))
@@ -157,6 +155,14 @@ class Snapshot:
     def is_current(self, source: Source) -> bool:
         """Whether the same code would read the same again."""
         return self.digests is not None and self == Snapshot.of(self.reads, source)
+
+
+def _device_content(value: Any) -> Fingerprint | Hashable:
+    """All of a Device value but its numbers; of a module the code of its layers too."""
+    if isinstance(value, nnx.Module):
+        avals = [aval(leaf) for leaf in jax.tree.leaves(value)]
+        return fingerprint((nnx.graphdef(value), avals))
+    return device_signature(value)
 
 
 def model_content(graphdef: Any) -> Fingerprint:

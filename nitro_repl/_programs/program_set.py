@@ -10,7 +10,6 @@ from typing import Any
 
 import jax
 
-from .._experiment.device import signature as device_signature
 from . import disk
 from .cache import ProgramCache
 from .key import Source, aval, struct, thread_settings
@@ -218,10 +217,7 @@ class ProgramSet:
 
     @staticmethod
     def _source(blueprint: Blueprint) -> Source:
-        fields = {
-            name: device_signature(value) for name, value in blueprint.fields.items()
-        }
-        return Source(blueprint.experiment, blueprint.hooks, fields)
+        return Source(blueprint.experiment, blueprint.hooks, blueprint.fields)
 
 
 def batch_signature(batch: Avals) -> Hashable:

@@ -14,7 +14,7 @@ from typing import Any
 import jax
 
 from .spec import Program
-from .trace import Slot
+from .trace import Slot, slot_of
 
 Arrays = tuple[Any, ...]
 
@@ -142,9 +142,7 @@ class _Wires:
         paths = jax.tree_util.tree_flatten_with_path(dict(groups))[0]
         self.positions: dict[Slot, int] = {}
         for position, (path, _) in enumerate(paths):
-            self.positions[
-                tuple(getattr(key, "key", getattr(key, "idx", None)) for key in path)
-            ] = position
+            self.positions[slot_of(path)] = position
         self.length = len(paths)
 
     def call(self, program: Program) -> Callable[[Arrays], Arrays]:

@@ -80,7 +80,7 @@ def trace(
     avals = [_weak_struct(var.aval) for var in closed.jaxpr.outvars]
     out = jax.tree.unflatten(jax.tree.structure(traced.out_info), avals)
     slots = tuple(
-        _slot(path)
+        slot_of(path)
         for path, _ in jax.tree_util.tree_flatten_with_path(dict(arguments))[0]
     )
     if len(closed.jaxpr.invars) != len(slots):  # JAX takes such arrays in as inputs
@@ -154,7 +154,8 @@ def _weak_struct(aval: Any) -> jax.ShapeDtypeStruct:
     )
 
 
-def _slot(path: tuple[Any, ...]) -> Slot:
+def slot_of(path: tuple[Any, ...]) -> Slot:
+    """The slot of a leaf, from its path in the groups of arguments."""
     return tuple(
         getattr(key, "key", getattr(key, "idx", getattr(key, "name", None)))
         for key in path

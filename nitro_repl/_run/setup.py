@@ -10,7 +10,6 @@ import jax.numpy as jnp
 from flax import nnx
 
 from .._experiment.base import Experiment
-from .._experiment.device import signature
 from .._experiment.fields import Residency
 from .._experiment.hooks import HOOKS, Hooks, missing
 from .._experiment.routing import route
@@ -113,7 +112,7 @@ def blueprint(
         like: An earlier one; if `optimizer` still says the same, so does its state.
     """
     fields, hyper = values.avals
-    source = Source(experiment, hooks, {n: signature(v) for n, v in fields.items()})
+    source = Source(experiment, hooks, fields)
     if (
         like is not None
         and (like.fields, like.hyper) == (fields, hyper)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from cells import check_error, live, tiny
 from counting import count_compiles
+from flax import nnx
 
 from nitro_repl import FieldError, RunError
 
@@ -167,3 +168,87 @@ class Tiny(Tiny):
     book.train()
     assert len(book["MADE"]) == 1
     assert jax.tree.leaves(book["MADE"]) == [1]
+
+
+TEACHER = """
+class Teacher(nnx.Module):
+    def __init__(self, rngs, width=2):
+        self.one = nnx.Linear(3, width, rngs=rngs)
+        self.norm = nnx.BatchNorm(width, rngs=rngs)
+        self.drop = nnx.Dropout(0.5, rngs=rngs)
+
+    def __call__(self, x):
+        return self.drop(self.norm(self.one(x))) * 1.0
+
+class Tiny(Tiny):
+    teacher: Device[nnx.Module] = nitro.field(
+        default_factory=lambda: Teacher(nnx.Rngs(7))
+    )
+
+    def loss(self, logits, *, x, y):
+        return ((logits - self.teacher(x)) ** 2).mean()
+"""
+
+
+def test_a_module_is_an_input_in_eval_mode_without_a_gradient():
+    book = tiny(TEACHER)
+    with live(book, steps=1) as run:
+        teacher = book["Teacher"](nnx.Rngs(9))
+        before = np.asarray(teacher.one.kernel[...])
+        book.cell(TEACHER)
+        with count_compiles() as count:
+            run.set(teacher=teacher)
+            run.advance(2)
+            run.swap()  # the cell of the class ran again, unchanged
+            run.advance(1)
+        assert count.nothing_of_ours, count
+        assert teacher.norm.mean[...].tolist() == [0, 0]
+        assert np.array_equal(np.asarray(teacher.one.kernel[...]), before)
+        assert not teacher.drop.deterministic, "the user's own stays as it was"
+        model, batch = run.model(), book["ROWS"][4]
+        run.advance(1)
+        teacher.eval()
+        expected = ((model(batch["x"]) - teacher(batch["x"])) ** 2).mean()
+        assert run.history()["loss"][-1] == pytest.approx(float(expected), rel=1e-5)
+        with pytest.raises(FieldError) as error:
+            run.set(teacher=book["Teacher"](nnx.Rngs(0), width=3))
+        check_error(error.value, "`teacher`")
+        with pytest.raises(FieldError) as error:
+            run.set(teacher=nnx.Linear(3, 2, rngs=nnx.Rngs(0)))
+        check_error(error.value, "`teacher`", "a Teacher of the same layers")
+        assert "teacher" in str(run.status())
+
+
+def test_an_edit_of_a_modules_code_compiles_what_reads_it():
+    book = tiny(TEACHER)
+    book.train()
+    book.cell(TEACHER.replace("* 1.0", "* 1.5"))
+    with count_compiles() as count:
+        book.train()
+    assert set(count.compiled) == {"loss"}, count
+    book.cell("Teacher.__call__ = lambda self, x: self.one(x) * 2.5")
+    with count_compiles() as count:
+        book.train()
+    assert set(count.compiled) == {"loss"}, count
+
+
+def test_any_pytree_may_be_a_value():
+    book = tiny("""
+from typing import NamedTuple
+
+class Pair(NamedTuple):
+    low: float
+    high: float
+
+class Tiny(Tiny):
+    pair: Device[Pair] = Pair(0.0, 1.0)
+
+    def loss(self, logits, *, y):
+        return jnp.clip(logits, self.pair.low, self.pair.high).mean()
+""")
+    with live(book) as run:
+        with count_compiles() as count:
+            run.set(pair=book["Pair"](0.5, 0.5))
+            run.advance(1)
+        assert count.nothing_of_ours, count
+        assert run.history()["loss"][-1] == pytest.approx(0.5)
