@@ -29,6 +29,8 @@ AFTER = """
 _events = [(e.program, e.outcome) for e in nitro.programs.events()[_known:]]
 print(dict(_compiles - _before), _events, run.step - _step, sep="; ")
 """
+# However slow the machine, the pause finds a run that has evaluated.
+UNDER_WAY = "run.advance(20); run.resume()"
 ENDED = "print(run.phase, run.step, test)"
 
 
@@ -58,6 +60,7 @@ def test_the_first_run_learns_and_its_edit_compiles_the_loss_alone(
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     notebook = nbformat.read(FIRST_RUN, as_version=4)
     add(notebook, COUNT, before="load")
+    add(notebook, UNDER_WAY, before="pause")
     add(notebook, BEFORE, before="swap")
     swapped = add(notebook, AFTER, before="why")
     ended = add(notebook, ENDED)
