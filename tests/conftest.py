@@ -30,6 +30,7 @@ def no_thread_left():
     if stray:
         stop_live_runs()  # so that one test's mistake stays one failure
     assert not stray, f"threads left alive: {stray}"
+    forget_runs()
 
 
 def our_threads() -> list[threading.Thread]:
@@ -51,3 +52,11 @@ def live_runs() -> list:
 def stop_live_runs() -> None:
     for run in live_runs():
         run.stop()
+
+
+def forget_runs() -> None:
+    """No test sees a run of another."""
+    from nitro_repl._run import registry
+
+    registry.runs.clear()
+    registry._current.clear()
