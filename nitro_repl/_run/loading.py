@@ -40,7 +40,7 @@ def leaves_of(weights: Any, structure: Structure, carry: Carry, device: Any) -> 
         )
     flat = dict(_flat(weights, ""))
     _same(flat, structure)
-    ordered = [np.asarray(flat[name]) for name in structure.names]
+    ordered = [np.array(flat[name]) for name in structure.names]
     return replace(carry, params=_place(tuple(ordered), device))
 
 

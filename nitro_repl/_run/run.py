@@ -134,8 +134,8 @@ class Run:
             self._record(command, loop)
 
         if self.live:
-            with contextlib.suppress(RunError):  # it ended before it heard
-                self._worker.ask("stop", apply, urgent=True)
+            with contextlib.suppress(RunError):  # it has just ended
+                self._worker.post("stop", apply, urgent=True)
             if not self._worker.is_here:
                 self._worker.wait()
 

@@ -109,6 +109,17 @@ class Worker:
         Raises:
             RunError: The loop is over.
         """
+        reply = self.post(name, apply, urgent=urgent)
+        return None if self.is_here else self.answer(reply)
+
+    def post(
+        self, name: str, apply: Callable[[Loop, Command], Any], *, urgent: bool = False
+    ) -> Future[Any]:
+        """Have something done at a boundary, without waiting.
+
+        Raises:
+            RunError: The loop is over.
+        """
         command = Command(name, apply, asker(), urgent)
         if not self._mailbox.put(command):
             raise RunError(
@@ -116,7 +127,7 @@ class Worker:
                 where=name,
                 fix="run.handle.train() goes on from its last state",
             )
-        return None if self.is_here else self.answer(command.reply)
+        return command.reply
 
     def answer(self, reply: Future[Any]) -> Any:
         """Wait for an answer; an interrupt ends the waiting, not what was asked."""

@@ -3,6 +3,5 @@ from __future__ import annotations
 import os
 import sys
 
-sys.path.insert(
-    0, os.path.dirname(os.path.dirname(__file__))
-)  # for `cells`, `counting`
+TESTS = os.path.dirname(os.path.dirname(__file__))
+sys.path.insert(0, TESTS)  # for `cells`

@@ -9,6 +9,8 @@ from counting import count_compiles
 
 import nitro_repl as nitro
 
+pytestmark = pytest.mark.usefixtures("nothing_known")
+
 PURE = """
 class Tiny(Tiny):
     def loss(self, logits, *, y):

@@ -8,6 +8,8 @@ from counting import count_compiles
 
 import nitro_repl as nitro
 
+pytestmark = pytest.mark.usefixtures("nothing_known")
+
 ENUM = """
 import enum
 

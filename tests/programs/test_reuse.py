@@ -12,6 +12,8 @@ from counting import count_compiles
 
 import nitro_repl as nitro
 
+pytestmark = pytest.mark.usefixtures("nothing_known")
+
 TRAIN = ("forward", "loss", "backward", "optimizer")
 
 

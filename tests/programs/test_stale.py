@@ -13,6 +13,8 @@ import pytest
 from cells import TINY, Notebook, Outcomes, by_hand, losses, tiny
 from counting import count_compiles
 
+pytestmark = pytest.mark.usefixtures("nothing_known")
+
 LOSS_READS = """
 class Tiny(Tiny):
     def loss(self, logits, *, y):
@@ -341,7 +343,7 @@ helper.defjvps(lambda dx, out, x: 2 * dx)
 
 
 @pytest.fixture(scope="module", autouse=True)
-def base():
+def base(nothing_known):
     tiny().train()
 
 

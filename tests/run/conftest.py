@@ -3,6 +3,15 @@ from __future__ import annotations
 import os
 import sys
 
-sys.path.insert(
-    0, os.path.dirname(os.path.dirname(__file__))
-)  # for `cells`, `counting`
+import pytest
+
+TESTS = os.path.dirname(os.path.dirname(__file__))
+sys.path.insert(0, TESTS)  # for `cells`, `counting`
+
+
+@pytest.fixture(scope="module")
+def nothing_known():
+    """An empty program cache for a module that counts what it compiles."""
+    import nitro_repl
+
+    nitro_repl.programs.clear()

@@ -10,6 +10,8 @@ from flax import nnx
 
 from nitro_repl import FieldError, RunError
 
+pytestmark = pytest.mark.usefixtures("nothing_known")
+
 FIELDS = """
 class Tiny(Tiny):
     count: Device[int] = 2

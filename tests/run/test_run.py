@@ -248,7 +248,8 @@ def test_a_second_interrupt_of_a_foreground_run_aborts(book):
     def press_twice():
         assert gate.reached.wait(60)
         interrupt("worker.py:wait")
-        interrupt("worker.py:ask")
+        until(lambda: handle.run.mailbox)  # it was asked to stop
+        interrupt("worker.py:wait")
 
     pressed = in_thread(press_twice)
     with pytest.raises(KeyboardInterrupt):

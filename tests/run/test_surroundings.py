@@ -11,6 +11,8 @@ from counting import count_compiles
 
 from nitro_repl._run.surroundings import Surroundings
 
+pytestmark = pytest.mark.usefixtures("nothing_known")
+
 SEES = """
 SEEN = []
 

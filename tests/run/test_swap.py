@@ -22,6 +22,8 @@ from counting import COMPILED, count_compiles
 import nitro_repl as nitro
 from nitro_repl import SwapError
 
+pytestmark = pytest.mark.usefixtures("nothing_known")
+
 ADAM = """
 class Tiny(Tiny):
     def optimizer(self, hp):
