@@ -24,6 +24,7 @@ Json: TypeAlias = Any
 
 _SMALL_ARRAY = 64
 _HASHED_BYTES = 1_000_000  # a data set on a Host field is not read to start a run
+_HASHED_ITEMS = 100_000
 _LONG = 1000
 _DEEP = 20
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
@@ -135,7 +136,11 @@ def _key(key: Any, depth: int) -> str:
 
 def _sequence(value: Any, depth: int) -> Json:
     if len(value) > _LONG:
-        return f"{type(value).__name__} of {len(value):,}"
+        text = f"{type(value).__name__} of {len(value)}"
+        if len(value) > _HASHED_ITEMS:
+            return text
+        digest = hashlib.sha256(repr(value).encode(errors="replace")).hexdigest()
+        return f"{text} sha256:{digest}"
     if hasattr(value, "_asdict"):
         return _record(value, value._asdict(), depth)
     return [_plain(item, depth) for item in value]

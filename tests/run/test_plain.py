@@ -159,6 +159,11 @@ def test_a_long_list_is_known_by_its_content():
     assert plain(list(range(5000))) != plain(list(range(1, 5001)))
 
 
+def test_a_data_set_is_named_by_its_size_and_not_read():
+    assert plain(np.zeros(2_000_000, "uint8")) == "uint8[2000000] of 2,000,000 bytes"
+    assert plain([0] * 200_000) == "list of 200000"
+
+
 def test_a_long_repr_is_cut():
     class Long:
         def __repr__(self):
