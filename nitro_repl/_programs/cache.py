@@ -53,7 +53,7 @@ class ProgramCache(View):
         self._entries: dict[Hashable, _Entry] = {}
         self._executables: dict[str, Future[Any]] = {}
         self._events: list[Event] = []
-        self._latest: dict[tuple[str, str, str], Program] = {}
+        self._latest: dict[Hashable, Program] = {}
         self._why: dict[tuple[str, str], tuple[str, str]] = {}
 
     # ---- looking up
@@ -157,11 +157,13 @@ class ProgramCache(View):
         return executable, "compiled", time.perf_counter() - started
 
     def _note(self, event: Event, program: Program, asker: Asker) -> None:
-        key = (asker.experiment, program.name, program.form)
+        name = (asker.experiment, program.name, program.form)
+        key = (*name, program.avals)
         with self._lock:
-            before = self._latest.get(key)
+            # Of the same shapes if there is one: then only code can differ.
+            before = self._latest.get(key) or self._latest.get(name)
             words = reason(event.outcome, before, program)
-            self._latest[key] = program
+            self._latest[key] = self._latest[name] = program
             self._why[program.name, program.form] = (event.outcome, words)
             self._events.append(
                 Event(
