@@ -60,7 +60,9 @@ def test_another_width_compiles_all_but_the_loss_and_the_first_width_nothing(sho
 
     def compiled_for(width):
         known = len(nitro.programs.events())
-        nitro.Nitro(names["Digits"](width=width), max_epochs=1, run_dir=None).train()
+        nitro.Nitro(names["Digits"](width=width), max_epochs=1, run_dir=None).train(
+            background=False
+        )
         events = nitro.programs.events()[known:]
         return {event.program for event in events if event.outcome == "compiled"}
 

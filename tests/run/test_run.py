@@ -5,6 +5,7 @@ import os
 import signal
 import sys
 import threading
+import types
 
 import numpy as np
 import pytest
@@ -493,7 +494,12 @@ def test_a_hook_may_stop_its_own_run(book):
 # ---- what is written down
 
 
-def test_each_applied_command_is_one_line_of_the_journal(book, tmp_path):
+@pytest.mark.parametrize(("shell", "asker"), [(None, "python"), (object(), "cell")])
+def test_each_applied_command_is_one_line_of_the_journal(
+    book, tmp_path, monkeypatch, shell, asker
+):
+    ipython = types.SimpleNamespace(get_ipython=lambda: shell)
+    monkeypatch.setitem(sys.modules, "IPython", ipython)
     with live(book, run_dir=tmp_path) as run:
         run.set(smoothing=0.25, learning_rate=0.125)
         run.unset("smoothing")
@@ -514,7 +520,7 @@ def test_each_applied_command_is_one_line_of_the_journal(book, tmp_path):
     ]  # fmt: skip
     assert lines == list(run.journal.entries)
     assert {"step", "before", "after", "by", "time"} <= lines[0].keys()
-    assert {line["by"] for line in lines} == {"python"}
+    assert {line["by"] for line in lines} == {asker}
     assert [line["step"] for line in lines[:3]] == [0, 2, 2]
     assert lines[1]["before"] == pytest.approx({"smoothing": 0.1, "learning_rate": 0.5})
     assert lines[1]["after"] == pytest.approx(
