@@ -224,7 +224,8 @@ def by_hand(book: Notebook, name: str = "Tiny", steps: int = 2) -> list[float]:
         graph, params, rest = nnx.split(model, nnx.Param, ...)
 
         def value(params: Any, batch: Any) -> Any:
-            outputs = experiment.forward(nnx.merge(graph, params, rest), x=batch["x"])
+            merged = nnx.merge(graph, params, rest, copy=True)
+            outputs = experiment.forward(merged, x=batch["x"])
             return experiment.loss(outputs, y=batch["y"])
 
         found = []

@@ -42,6 +42,8 @@ def transformation(optimizer: Callable[[Any], Any], hp: Hyperparameters) -> Any:
         HookError: It is not an optax transformation.
     """
     made = optimizer(hp)
+    if isinstance(made, optax.MultiSteps):
+        made = made.gradient_transformation()
     if callable(made) and not isinstance(made, optax.GradientTransformation):
         made = made(hp.learning_rate)
     if not isinstance(made, optax.GradientTransformation):

@@ -68,7 +68,7 @@ def take_apart(model: Any) -> tuple[Structure, Leaves, Leaves]:
     """Split a model into structure, parameter leaves and other leaves.
 
     Raises:
-        ModelError: It is no `nnx.Module`, or it has no parameters.
+        ModelError: It is no `nnx.Module`, or has no parameters that can be trained.
     """
     if not isinstance(model, nnx.Module):
         raise ModelError(
@@ -92,14 +92,16 @@ def take_apart(model: Any) -> tuple[Structure, Leaves, Leaves]:
     nested = nnx.to_pure_dict(params)
     paths, tree = jax.tree_util.tree_flatten_with_path(nested)
     _check_order(param_leaves, [leaf for _, leaf in paths])
+    names = tuple(
+        ".".join(str(getattr(key, "key", key)) for key in path) for path, _ in paths
+    )
+    _check_dtypes(names, param_leaves)
     structure = Structure(
         graph_train,
         graph_eval,
         param_tree,
         state_tree,
-        tuple(
-            ".".join(str(getattr(key, "key", key)) for key in path) for path, _ in paths
-        ),
+        names,
         tree,
         tuple(map(_struct, param_leaves)),
         tuple(map(_struct, state_leaves)),
@@ -127,6 +129,16 @@ def _is_key(leaf: Any) -> bool:
 
 def _struct(leaf: Any) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype)
+
+
+def _check_dtypes(names: Sequence[str], leaves: Sequence[Any]) -> None:
+    for name, leaf in zip(names, leaves, strict=True):
+        if not jax.dtypes.issubdtype(leaf.dtype, np.inexact):
+            raise ModelError(
+                f"the parameter `{name}` is {leaf.dtype}, which has no gradient",
+                where="build_model",
+                fix="make it an nnx.Variable, or give it a floating point dtype",
+            )
 
 
 def _check_order(flat: list[Any], nested: list[Any]) -> None:

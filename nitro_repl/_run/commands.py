@@ -12,8 +12,6 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ..errors import RunError
-
 if TYPE_CHECKING:
     from .loop import Loop
 
@@ -89,16 +87,18 @@ class Mailbox:
                     return command
             return None
 
-    def close(self, reason: str) -> None:
-        """No worker any more: refuse all that is left."""
+    def close(self, refusal: Callable[[str], BaseException]) -> None:
+        """No worker any more: refuse all that is left.
+
+        Args:
+            refusal: Makes the error for a verb.
+        """
         with self._ready:
             self._closed = True
             left = list(self._commands)
             self._commands.clear()
         for command in left:
-            command.refuse(
-                RunError(reason, where=command.name, fix="start again with train()")
-            )
+            command.refuse(refusal(command.name))
 
     def __bool__(self) -> bool:
         return bool(self._commands)

@@ -49,6 +49,7 @@ class Worker:
         self._on_end = on_end
         self.surroundings = Surroundings()
         self._thread: threading.Thread | None = None
+        self._failure: BaseException | None = None
         self._ended = threading.Event()
         self._ended.set()
         self._standing = threading.Lock()  # held while the loop must not begin to move
@@ -67,6 +68,7 @@ class Worker:
         """Begin, or go on, in the caller's surroundings."""
         with self._standing:
             self._ended.clear()
+            self._failure = None
             self._mailbox.open()
             self.surroundings = Surroundings()
             self._thread = threading.Thread(
@@ -122,11 +124,7 @@ class Worker:
         """
         command = Command(name, apply, asker(), urgent)
         if not self._mailbox.put(command):
-            raise RunError(
-                f"run {self.name} is over, at step {self._loop.step}",
-                where=name,
-                fix="run.handle.train() goes on from its last state",
-            )
+            raise self._over(name)
         return command.reply
 
     def answer(self, reply: Future[Any]) -> Any:
@@ -160,6 +158,15 @@ class Worker:
                 if not self.live:  # and does not begin again before the copies are made
                     return apply(self._loop, command)
 
+    def _over(self, name: str) -> RunError:
+        """The error for what is asked of a loop that is over."""
+        what = f"run {self.name} is over, at step {self._loop.step}"
+        if self._failure is not None:
+            first = (str(self._failure).splitlines() or [""])[0]
+            what += f", after {type(self._failure).__name__}: {first[:200]}"
+        fix = "run.handle.train() goes on from its last state"
+        return RunError(what, where=name, fix=fix)
+
     def _work(self) -> None:
         error: BaseException | None = None
         try:
@@ -169,7 +176,8 @@ class Worker:
         try:
             self._on_end(error)
         finally:
-            self._mailbox.close(f"run {self.name} is over, at step {self._loop.step}")
+            self._failure = error
+            self._mailbox.close(self._over)
             _live.discard(self)
             self._ended.set()
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import numpy as np
 import optax
 import pytest
 from cells import check_error
@@ -37,3 +38,14 @@ def test_a_bare_factory_is_called_with_the_learning_rate(factory):
     params = {"w": optax.tree.zeros_like({"w": 1.0})["w"]}
     updates, _ = made.update({"w": 1.0}, made.init(params), params)
     assert updates["w"] < 0
+
+
+def test_accumulation_over_steps_is_taken_as_optax_gives_it():
+    made = transformation(
+        lambda hp: optax.MultiSteps(optax.sgd(hp.learning_rate), 2),
+        Hyperparameters({"learning_rate": 0.5}),
+    )
+    state = made.init({"w": np.zeros(1)})
+    first, state = made.update({"w": np.ones(1)}, state, {"w": np.zeros(1)})
+    second, _ = made.update({"w": np.ones(1)}, state, {"w": np.zeros(1)})
+    assert (first["w"], second["w"]) == (0, -0.5)

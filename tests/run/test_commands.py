@@ -51,8 +51,8 @@ def test_taking_waits_until_there_is_a_command(mailbox):
 def test_a_closed_mailbox_refuses_what_is_left_and_what_comes(mailbox):
     left = command("left")
     mailbox.put(left)
-    mailbox.close("the run is over")
-    with pytest.raises(nitro.RunError, match="the run is over"):
+    mailbox.close(lambda verb: nitro.RunError(f"too late to {verb}"))
+    with pytest.raises(nitro.RunError, match="too late to left"):
         left.reply.result()
     assert mailbox.put(command()) is False
     mailbox.open()
@@ -122,7 +122,7 @@ def other_loss(self, logits, *, y):
 def test_two_thousand_commands_of_four_threads():
     """No exception, each command answered, the last values hold."""
     book = tiny(OTHER_LOSS)
-    with live(book) as run:
+    with live(book, eval_every=3) as run:
         throwers = [Thrower(run, book, seed) for seed in range(THREADS)]
         threads = [threading.Thread(target=one.throw) for one in throwers]
         for thread in threads:

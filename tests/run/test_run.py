@@ -148,8 +148,10 @@ def test_stopping_a_run_that_fails_meanwhile_just_returns(book):
     assert stopping() is None
     with pytest.raises(RunError) as error:
         pausing()
-    check_error(error.value, run.id, "pause")
+    check_error(error.value, run.id, "pause", "at step 1", "disk")
     assert run.phase == "failed"
+    with pytest.raises(RunError, match="disk"):
+        run.set(smoothing=0.5)
 
 
 def test_stop_ends_an_evaluation(book):
