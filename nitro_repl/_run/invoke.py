@@ -42,13 +42,13 @@ def invoke(verb: Verb, arguments: Arguments, namespace: Mapping[str, Any]) -> An
     """
     if verb.target == "module":
         return _MODULE[verb.name](arguments, namespace)
+    words = arguments.words
+    if verb.name == "predict":
+        words = (find_variable(arguments.words[0], namespace),)
     run = chosen_run(arguments)
     if verb.name == "set":
         return run.set(dict(arguments.fields))
     method = getattr(run if verb.target == "run" else run.handle, verb.name)
-    words = arguments.words
-    if verb.name == "predict":
-        words = (find_variable(arguments.words[0], namespace),)
     flags = {p.name: arguments.options.get(p.name, False) for p in verb.take("flag")}
     return method(*words, **flags)
 
