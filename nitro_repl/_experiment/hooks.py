@@ -15,7 +15,7 @@ from typing import Any
 
 from .._where import is_ours
 from ..errors import HookError, suggest
-from .renewal import renewed
+from .renewal import newest_class, renewed
 
 
 @dataclass(frozen=True)
@@ -157,6 +157,10 @@ class Hooks(Mapping[str, Any]):
     def renewed(self, value: Any) -> Any:
         """A value as the newest classes that these hooks can name would have it."""
         return renewed(value, self._spaces)
+
+    def newest(self, kind: type) -> type:
+        """The class that now has the name of this one, as these hooks look it up."""
+        return newest_class(kind, self._spaces)
 
     @functools.cached_property
     def _spaces(self) -> tuple[Mapping[str, Any], ...]:

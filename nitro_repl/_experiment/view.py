@@ -62,6 +62,8 @@ class _View:
     __is_view__ = True
 
     def __getattribute__(self, name: str) -> Any:
+        if name == "__class__":
+            return _class(object.__getattribute__(self, "__state__"), type(self))
         if name.startswith("__") and name.endswith("__"):
             return object.__getattribute__(self, name)
         state: _State = object.__getattribute__(self, "__state__")
@@ -115,11 +117,23 @@ def host_view(experiment: Experiment, hooks: Hooks, reads: Reads) -> Any:
 
 
 def _make(state: _State) -> Any:
-    cls = type(state.experiment)
-    names = {"__module__": cls.__module__, "__qualname__": cls.__qualname__}
-    instance = object.__new__(type(cls.__name__, (_View, cls), names))
+    instance = object.__new__(_view_of(type(state.experiment)))
     object.__setattr__(instance, "__state__", state)
     return instance
+
+
+def _view_of(cls: type) -> type:
+    names = {"__module__": cls.__module__, "__qualname__": cls.__qualname__}
+    return type(cls.__name__, (_View, cls), names)
+
+
+def _class(state: _State, made: type) -> type:
+    """What `super(Digits, self)` goes by when the cell of Digits ran again.
+
+    Then the name means another class, of which this is no instance.
+    """
+    newest = state.hooks.newest(type(state.experiment))
+    return made if newest is type(state.experiment) else _view_of(newest)
 
 
 def _read_field(state: _State, name: str, residency: Residency) -> Any:

@@ -6,10 +6,12 @@ a scan body or a checkpoint is always seen.
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import itertools
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,7 +76,13 @@ def trace(
 
     run.__name__ = run.__qualname__ = f"nitro_{name}"
     started = time.perf_counter()
-    with tracing, Recorder() as recorder, _epoch(next(_epochs)), explained(name):
+    with (
+        tracing,
+        _no_collection(),
+        Recorder() as recorder,
+        _epoch(next(_epochs)),
+        explained(name),
+    ):
         traced = jax.jit(run).trace(dict(arguments))
     closed = traced.jaxpr
     avals = [_weak_struct(var.aval) for var in closed.jaxpr.outvars]
@@ -89,6 +97,21 @@ def trace(
     by_the_way = _listeners()
     ran = {d: recorder.names.get(d, "") for d in recorder.codes if d not in by_the_way}
     return Trace(closed, slots, out, tuple(reads), ran, time.perf_counter() - started)
+
+
+@contextlib.contextmanager
+def _no_collection() -> Iterator[None]:
+    """Keep finalizers of the user's garbage from running in the middle of a trace.
+
+    They would be taken for code of the trace, which no name leads to.
+    """
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _listeners() -> frozenset[str]:

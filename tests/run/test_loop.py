@@ -252,7 +252,7 @@ def test_a_ragged_last_batch_compiles_once_more_and_no_epoch_after(book):
     assert run.step == 9
     with count_compiles() as count:
         train(book, rows, max_steps=9)
-    assert count.nothing_of_ours, count
+    assert count.nothing_of_ours, nitro.programs.why()
 
 
 def test_a_steady_run_looks_nothing_up(book):
@@ -365,3 +365,33 @@ def test_the_phase_says_what_the_worker_does(book):
     val.opened.set()
     until(lambda: not run.live)
     assert run.phase == "done"
+
+
+NAMES_ITS_CLASS = """
+class Base(Tiny):
+    def build_data(self):
+        return {"train": [ROWS[0], ROWS[1], {k: v[:3] for k, v in ROWS[2].items()}]}
+
+class Sub(Base):
+    def forward(self, model, *, x):
+        assert isinstance(self, Sub) and isinstance(self, Base)
+        return super(Sub, self).forward(model, x=x)
+"""
+NAMED_HOOK = """
+@Sub.hook
+def loss(self, logits, *, y):
+    return super(Sub, self).loss(logits, y=y) * 2.0
+"""
+
+
+def test_a_run_outlives_its_class_cell_when_a_new_batch_shape_comes(capsys):
+    book = tiny(NAMES_ITS_CLASS, NAMED_HOOK)
+    expected = losses(book.train("Sub", max_steps=3))
+    run = book.handle("Sub", max_steps=3).train(background=True, paused=True)
+    run.advance(2)
+    nitro.programs.clear()  # so that the third batch is traced anew
+    book.cell(NAMES_ITS_CLASS)
+    assert "loss" in capsys.readouterr().out, "the hook that it drops is named"
+    run.advance(1)
+    run.wait()
+    assert losses(run) == expected
