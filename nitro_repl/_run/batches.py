@@ -84,7 +84,7 @@ def batch_rows(arrays: Mapping[str, Any], split: str) -> int:
     raise DataError(
         f"The fields of a batch differ in length: {sizes}.",
         where=where,
-        fix="give each field one row for each sample",
+        fix="give each field one row for each sample, or pass `pad_eval=False`",
     )
 
 

@@ -6,7 +6,8 @@ Metrics never see padding, and a number is a mean over samples, never over batch
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -195,7 +196,7 @@ class Evaluation:
         value = jax.tree.unflatten(jax.tree.structure(step.out), out)
         if isinstance(value, MetricValue):
             return value
-        samples = rows or batch_rows({**arrays}, split)
+        samples = rows or _samples([*placed.values(), *leaves])
         return Mean(np.asarray(value, np.float64) * samples, samples)
 
     def _metrics(
@@ -216,6 +217,12 @@ class Evaluation:
     @staticmethod
     def _clock(state: State, split: str, index: int) -> Arrays:
         return (np.uint32(index), state.key, np.uint32(zlib.crc32(split.encode())))
+
+
+def _samples(arrays: Sequence[Any]) -> int:
+    """The rows of a batch that is not padded: the length that most arrays have."""
+    lengths = Counter(np.shape(array)[0] for array in arrays if np.ndim(array))
+    return max(lengths, key=lengths.__getitem__, default=1)
 
 
 def _place(arrays: Mapping[str, Any], device: Any) -> dict[str, Any]:

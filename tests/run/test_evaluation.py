@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from cells import check_error, live, tiny
+from cells import check_error, live, losses, tiny
 from counting import count_compiles
 
 import nitro_repl as nitro
@@ -234,6 +234,23 @@ def test_without_padding_each_batch_is_taken_as_it_is():
     first, second = (handle.predict(row) for row in rows)
     expected = ((first**2).sum() * 4 + (second**2).sum() * 3) / 7
     assert handle.validate()["val_loss"] == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_field_that_is_not_batch_first_needs_no_padding():
+    book = tiny("""
+class Tiny(Tiny):
+    def forward(self, model, *, x, mixing):
+        return model(x @ mixing)
+
+ROWS = [{**row, "mixing": np.eye(3, dtype="f")} for row in ROWS]
+""")
+    expected = tiny().handle().validate()["val_loss"]
+    with pytest.raises(nitro.DataError) as error:
+        book.handle().validate()
+    check_error(error.value, "`mixing` 3", "`x` 4", "pad_eval=False")
+    found = book.handle(pad_eval=False).validate()["val_loss"]
+    assert found == pytest.approx(expected, rel=1e-6)
+    assert len(losses(book.train())) == 2, "training pads nothing"
 
 
 # ---- hooks of the host
