@@ -11,6 +11,7 @@ import types
 
 import pytest
 
+from nitro_repl._code import user_file
 from nitro_repl._code.files import Files
 
 
@@ -573,7 +574,7 @@ def test_a_module_that_refreshes_while_it_runs_does_not_loop(folder):
     assert m.K == ()
 
 
-def test_nothing_changed_is_cheap(folder):
+def test_what_did_not_change_is_not_read_again(folder, monkeypatch):
     for k in range(30):
         file = folder.write(f"many{k}", "def f(): return 1\n" * 50)
         os.utime(file, (1, 1))
@@ -581,12 +582,18 @@ def test_nothing_changed_is_cheap(folder):
     # The change time cannot be set: let it look long past.
     for file in folder.files._files.values():
         file._settled = True
-    times = []
-    for _ in range(20):
-        start = time.perf_counter()
-        folder.files.refresh()
-        times.append(time.perf_counter() - start)
-    assert sorted(times)[5] < 1e-3
+    reads: list[str] = []
+    real = user_file._read
+    monkeypatch.setattr(
+        user_file, "_read", lambda path: reads.append(path) or real(path)
+    )
+
+    folder.files.refresh()
+    assert reads == []
+
+    edited = folder.write("many7", "def f(): return 2\n")
+    folder.files.refresh()
+    assert reads == [str(edited)]
 
 
 # -- hooks attached from outside
