@@ -153,7 +153,11 @@ def expand_class_method(walk: Walk, value: Any, piece: Piece, kids: list[int]) -
 
 
 def expand_wrapped(walk: Walk, value: Any, piece: Piece, kids: list[int]) -> str:
-    """An lru_cache wrapper; what it has cached follows from what it wraps."""
+    """An lru_cache wrapper; what it kept may be older than what it wraps now."""
+    code = getattr(value.__wrapped__, "__code__", None)
+    of_the_user = code is not None and origin.is_user_file(code.co_filename)
+    if of_the_user and value.cache_info().currsize:
+        walk.unsound(piece, "a result that lru_cache kept is reached")
     parameters = value.cache_parameters()
     token = f"{parameters['maxsize']} {parameters['typed']}"
     return f"lru_cache {token} {walk.item(value.__wrapped__, piece, kids)}"

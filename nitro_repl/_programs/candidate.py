@@ -13,7 +13,7 @@ from typing import Any
 import jax
 from jax.extend import core
 
-from .._code.fingerprint import Fingerprint, fingerprint
+from .._code.fingerprint import Fingerprint, Reason, fingerprint
 from .._experiment.view import Read, Reads
 from .key import Source
 from .lower import Lowered
@@ -30,6 +30,7 @@ class Candidate:
         source: What the view answered with, as it is after the trace.
         model: Content of the model, likewise.
         moved: What changed while it was traced, in words.
+        doubts: Why content cannot vouch for it, as it was before the trace.
         closed: The jaxpr to lower: own outputs and used inputs only.
         inputs: A slot per input of it.
         outputs: Where each leaf of the traced output is found.
@@ -39,6 +40,7 @@ class Candidate:
     source: Source
     model: Fingerprint | None
     moved: tuple[str, ...]
+    doubts: tuple[Reason, ...]
     closed: core.ClosedJaxpr
     inputs: tuple[Slot, ...]
     outputs: tuple[Slot, ...]
@@ -62,7 +64,13 @@ def _attempt(spec: Spec, source: Source) -> Candidate:
     if model_before and model and model_before.digest != model.digest:
         moved.append("the model changes while it is traced")
     closed, inputs, outputs = _interface(spec, traced)
-    return Candidate(traced, after, model, tuple(moved), closed, inputs, outputs)
+    doubts = (
+        *before.unsound(traced.reads),
+        *(model_before.unsound if model_before else ()),
+    )
+    return Candidate(
+        traced, after, model, tuple(moved), doubts, closed, inputs, outputs
+    )
 
 
 def unsound(made: Candidate, lowered: Lowered) -> tuple[str, ...]:
@@ -71,9 +79,8 @@ def unsound(made: Candidate, lowered: Lowered) -> tuple[str, ...]:
     contents = [source.content(read) for read in traced.reads]
     prints = [c for c in (*contents, model) if isinstance(c, Fingerprint)]
     reached = {code for content in prints for code in content.codes}
-    suspects = [*source.unsound(traced.reads), *(model.unsound if model else ())]
     # A read of the clock in code that did not run cannot have reached the program.
-    reasons: list[str] = [r for r in suspects if not r.code or r.code in traced.ran]
+    reasons: list[str] = [r for r in made.doubts if not r.code or r.code in traced.ran]
     reasons += made.moved
     reasons += [
         f"{name or 'a function'} ran but no name leads to it"
