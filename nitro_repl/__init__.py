@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from . import testing as testing
 from ._experiment.base import Experiment as Experiment
 from ._experiment.fields import (
     Device as Device,
@@ -21,6 +22,7 @@ from ._run.registry import current as current, runs as runs
 from ._run.run import Run as Run
 from .errors import (
     DataError as DataError,
+    EditError as EditError,
     ExperimentError as ExperimentError,
     FieldError as FieldError,
     HookError as HookError,

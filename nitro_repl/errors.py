@@ -15,6 +15,7 @@ A message is at most six lines and uses the user's own names.
     ├── RunError             a verb that the run cannot obey now
     │   ├── SwapError        a swap that was refused; the old program goes on
     │   └── NonFiniteError   a loss or gradient that is not finite
+    ├── EditError            an edit in a test that cannot be made
     └── MagicError           a `%nitro` line that cannot be read
 """
 
@@ -103,6 +104,10 @@ class SwapError(RunError):
 
 class NonFiniteError(RunError):
     """A loss or gradient is not finite; the state before it is kept."""
+
+
+class EditError(NitroError):
+    """An edit in a test that cannot be made, or not undone."""
 
 
 class MagicError(NitroError):

@@ -8,6 +8,7 @@ PUBLIC = [
     "ArrayLoader",
     "DataError",
     "Device",
+    "EditError",
     "Experiment",
     "ExperimentError",
     "FieldError",
@@ -43,6 +44,18 @@ def test_the_public_names_are_these_and_no_others():
         if not name.startswith("_") and not inspect.ismodule(value)
     }
     assert sorted(found - {"Any", "annotations"}) == PUBLIC
+
+
+def test_the_names_for_tests_of_users_are_these():
+    found = {name for name in vars(nitro_repl.testing) if not name.startswith("_")}
+    assert sorted(found - {"annotations"}) == [
+        "Compiles",
+        "Edit",
+        "count_compiles",
+        "edit",
+    ]
+    for name in ("Compiles", "Edit", "count_compiles", "edit"):
+        assert inspect.getdoc(getattr(nitro_repl.testing, name)), name
 
 
 def test_every_public_class_and_function_is_documented():

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 TESTS = os.path.dirname(os.path.dirname(__file__))
-sys.path.insert(0, TESTS)  # for `cells`, `counting`
+sys.path.insert(0, TESTS)  # for `cells`
 
 
 @pytest.fixture(scope="module")

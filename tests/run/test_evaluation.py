@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 import pytest
 from cells import check_error, live, losses, tiny
-from counting import count_compiles
 
 import nitro_repl as nitro
+from nitro_repl.testing import count_compiles
 
 FIXED = """
 class Tiny(Tiny):

@@ -5,10 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from cells import check_error, live, tiny
-from counting import count_compiles
 from flax import nnx
 
 from nitro_repl import FieldError, RunError
+from nitro_repl.testing import count_compiles
 
 pytestmark = pytest.mark.usefixtures("nothing_known")
 
@@ -203,7 +203,7 @@ def test_a_module_is_an_input_in_eval_mode_without_a_gradient():
             run.advance(2)
             run.swap()  # the cell of the class ran again, unchanged
             run.advance(1)
-        assert count.nothing_of_ours, count
+        assert count.nothing, count
         assert teacher.norm.mean[...].tolist() == [0, 0]
         assert np.array_equal(np.asarray(teacher.one.kernel[...]), before)
         assert not teacher.drop.deterministic, "the user's own stays as it was"
@@ -252,5 +252,5 @@ class Tiny(Tiny):
         with count_compiles() as count:
             run.set(pair=book["Pair"](0.5, 0.5))
             run.advance(1)
-        assert count.nothing_of_ours, count
+        assert count.nothing, count
         assert run.history()["loss"][-1] == pytest.approx(0.5)

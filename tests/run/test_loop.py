@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from cells import Gate, Outcomes, check_error, live, losses, same, tiny, until
-from counting import count_compiles
 
 import nitro_repl as nitro
+from nitro_repl.testing import count_compiles
 
 STATEFUL = """
 class Net(nnx.Module):
@@ -252,7 +252,7 @@ def test_a_ragged_last_batch_compiles_once_more_and_no_epoch_after(book):
     assert run.step == 9
     with count_compiles() as count:
         train(book, rows, max_steps=9)
-    assert count.nothing_of_ours, nitro.programs.why()
+    assert count.nothing, nitro.programs.why()
 
 
 def test_a_steady_run_looks_nothing_up(book):

@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 from cells import TINY, check_error, live, losses, same, tiny
-from counting import count_compiles
 
 import nitro_repl as nitro
 from nitro_repl import (
@@ -20,6 +19,7 @@ from nitro_repl import (
     ModelError,
     SettingError,
 )
+from nitro_repl.testing import count_compiles
 
 
 class Case(NamedTuple):
@@ -230,7 +230,7 @@ def test_setup_refuses(name, first_loss):
         book.handle()
     check_error(error.value, *case.words)
     assert type(error.value) is case.kind
-    assert count.nothing_of_ours, "before the first compile"
+    assert count.nothing, "before the first compile"
     assert_usable(first_loss)
 
 

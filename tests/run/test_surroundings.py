@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 import pytest
 from cells import live, losses, tiny
-from counting import count_compiles
 
 from nitro_repl._run.surroundings import Surroundings
+from nitro_repl.testing import count_compiles
 
 pytestmark = pytest.mark.usefixtures("nothing_known")
 
@@ -69,7 +69,7 @@ def test_a_setting_is_in_the_key_of_every_program():
     assert set(count.traced) == all_of_them
     with count_compiles() as count:
         book.train().handle.validate()
-    assert count.nothing_of_ours, count
+    assert count.nothing, count
 
 
 def test_a_handle_does_not_answer_with_a_program_of_another_setting():
@@ -86,7 +86,7 @@ def test_a_handle_does_not_answer_with_a_program_of_another_setting():
     with count_compiles() as count:
         handle.validate()
         handle.train(background=False)
-    assert count.nothing_of_ours, count
+    assert count.nothing, count
 
 
 def test_a_swap_compiles_with_the_settings_of_the_run():
@@ -110,7 +110,7 @@ def loss(self, logits, *, y):
         run.swap()
         with count_compiles() as count:
             run.advance(1)
-        assert count.nothing_of_ours, count
+        assert count.nothing, count
     finally:
         run.stop()
     assert {seen[0] for seen in book["SEEN"]} == {"float32"}

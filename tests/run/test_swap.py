@@ -17,10 +17,11 @@ from cells import (
     tiny,
     until,
 )
-from counting import COMPILED, count_compiles
 
 import nitro_repl as nitro
 from nitro_repl import SwapError
+from nitro_repl.testing import count_compiles
+from nitro_repl.testing._compiles import COMPILED
 
 pytestmark = pytest.mark.usefixtures("nothing_known")
 
@@ -75,7 +76,7 @@ def test_after_a_loss_edit_only_the_loss_compiles_and_everything_goes_on():
         assert run.stale == ()
         with count_compiles() as count:
             run.advance(3)
-        assert count.nothing_of_ours
+        assert count.nothing
         assert losses(run)[:3] == rows
         assert run.history()["step"].tolist() == [1, 2, 3, 4, 5, 6]
         counts = [int(a) for a in run._loop.carry.opt if a.dtype == np.int32]
