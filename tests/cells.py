@@ -73,7 +73,7 @@ def squared_error(logits, label, smoothing):
 """
 
 QUIET = {"run_dir": None, "logger": None, "eval_every": None}
-COST = ("hit", "retraced", "compiled")
+COST = ("hit", "rebound", "retraced", "loaded", "compiled")
 
 
 class Notebook:

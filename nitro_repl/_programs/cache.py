@@ -6,38 +6,48 @@ the trace read, nothing run that no name leads to. In doubt, trace and compare.
 
 from __future__ import annotations
 
-import threading
 import time
-from collections import Counter
 from collections.abc import Hashable
-from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
+import jax
+import numpy as np
 from rich.console import RenderableType
 
 from .._code.fingerprint import Fingerprint
-from .._experiment.view import Read
+from .._experiment.device import default_device
 from .._text import View
 from ..errors import ProgramError
-from .candidate import candidate, unsound
+from .candidate import Candidate, candidate, unsound
+from .explain import place_in
+from .flat import Constant, Skeleton, UnknownError, skeleton
 from .key import Source, signature, trace_settings
+from .ledger import Ledger
+from .lift import Groups, lift
 from .lower import Lowered, lower
-from .reason import reason
-from .report import ProgramsTable, Reasons
+from .report import Reasons
+from .shelf import Shelf, Variant
 from .spec import Asker, Event, Program, Spec
 
-_EVENTS_KEPT = 10_000
-_COST = {"hit": 0, "retraced": 1, "compiled": 2}
+LIMIT = 64
 
 
-@dataclass
-class _Entry:
-    """Programs of one name and one set of avals, by what they read."""
+@dataclass(frozen=True)
+class _Made:
+    """An executable for one trace, and what it took to get it.
 
-    by_reads: dict[tuple[Read, ...], dict[tuple[Hashable, ...], Program]] = field(
-        default_factory=dict
-    )
+    Attributes:
+        groups: Constants of the trace that it takes as inputs.
+    """
+
+    executable: Any
+    hash: str
+    outcome: str
+    groups: Groups = ()
+    shareable: bool = True
+    lower_s: float = 0.0
+    compile_s: float = 0.0
 
 
 class ProgramCache(View):
@@ -48,13 +58,9 @@ class ProgramCache(View):
         5
     """
 
-    def __init__(self) -> None:
-        self._lock = threading.RLock()
-        self._entries: dict[Hashable, _Entry] = {}
-        self._executables: dict[str, Future[Any]] = {}
-        self._events: list[Event] = []
-        self._latest: dict[Hashable, Program] = {}
-        self._why: dict[tuple[str, str], tuple[str, str]] = {}
+    def __init__(self, limit: int = LIMIT) -> None:
+        self._shelf = Shelf(limit)
+        self._ledger = Ledger()
 
     # ---- looking up
 
@@ -65,37 +71,27 @@ class ProgramCache(View):
             NitroError: The user's code failed to trace, or XLA to compile.
         """
         model = spec.model() if spec.model is not None else None
-        found = self._known(_base(spec, model), source)
+        found = self._shelf.known(_base(spec, model), source)
         if found is not None:
-            self._note(Event(spec.name, "hit"), found, asker)
+            self._ledger.note(Event(spec.name, "hit"), found, asker)
             return found
         asker.on_phase(f"compiling {spec.name}")
-        made = candidate(spec, source)
-        lowered = lower(spec.name, made.closed, made.inputs, spec.donate)
-        executable, outcome, seconds = self._executable(spec.name, lowered)
-        program = Program(
-            name=spec.name,
-            form=spec.form,
-            executable=executable,
-            inputs=made.inputs,
-            outputs=made.outputs,
-            out=made.trace.out,
-            hash=lowered.hash,
-            reads=made.trace.reads,
-            contents={read: made.source.content(read) for read in made.trace.reads},
-            model=made.model,
-            avals=signature(spec.fixed),
-            unsound=unsound(made, lowered),
-        )
-        self._keep(_base(spec, made.model), program, made.source)
+        traced = candidate(spec, source)
+        flat = skeleton(traced.closed)
+        made = self._make(spec, traced, flat)
+        program = _program(spec, traced, flat, made)
+        if not program.unsound:
+            self._shelf.keep(_base(spec, traced.model), program, traced.source)
         event = Event(
             spec.name,
-            outcome,
-            trace_s=made.trace.seconds,
-            lower_s=lowered.seconds,
-            compile_s=seconds,
+            made.outcome,
+            trace_s=traced.trace.seconds,
+            lower_s=made.lower_s,
+            compile_s=made.compile_s,
         )
-        self._note(event, program, asker)
+        self._ledger.note(event, program, asker)
+        for name in self._shelf.evict():
+            self._ledger.evicted(name, self._shelf.limit, asker)
         return program
 
     def is_current(
@@ -113,124 +109,166 @@ class ProgramCache(View):
             for read, content in program.contents.items()
         )
 
-    def _known(self, base: Hashable, source: Source) -> Program | None:
-        with self._lock:
-            entry = self._entries.get(base)
-            candidates = list(entry.by_reads.items()) if entry else []
-        for reads, programs in reversed(candidates):
-            found = programs.get(tuple(source.digest(read) for read in reads))
-            if found is not None:
-                return found
-        return None
+    def _make(self, spec: Spec, traced: Candidate, flat: Skeleton | None) -> _Made:
+        """Share what is compiled, constants apart; else lower and compile."""
+        if flat is None:
+            return self._compiled(spec, traced, traced.closed, ())
+        key = _family(spec, traced, flat)
+        known = self._shelf.variant(key, flat.tokens)
+        if known is not None:
+            return _Made(known.executable, known.hash, "rebound", known.groups)
+        groups = self._shelf.changed(
+            key, flat.tokens, lambda position: _place(flat.constants[position])
+        )
+        closed = traced.closed
+        if groups:
+            try:
+                closed = lift(closed, flat, groups)
+            except UnknownError:
+                groups = ()
+        made = self._compiled(spec, traced, closed, groups)
+        if made.shareable:
+            variant = Variant(flat.tokens, groups, made.hash, made.executable)
+            self._shelf.add_variant(key, variant)
+        return made
 
-    def _keep(self, base: Hashable, program: Program, source: Source) -> None:
-        if program.unsound:
-            return
-        digests = tuple(source.digest(read) for read in program.reads)
-        with self._lock:
-            entry = self._entries.setdefault(base, _Entry())
-            entry.by_reads.setdefault(program.reads, {})[digests] = program
-
-    def _executable(self, name: str, lowered: Lowered) -> tuple[Any, str, float]:
+    def _compiled(
+        self, spec: Spec, traced: Candidate, closed: Any, groups: Groups
+    ) -> _Made:
         """Compile, or share what is compiled or being compiled under the same hash."""
-        mine: Future[Any] = Future()
-        with self._lock:
-            theirs = self._executables.get(lowered.hash) if lowered.shareable else None
-            if theirs is None and lowered.shareable:
-                self._executables[lowered.hash] = mine
-        if theirs is not None:
-            return theirs.result(), "retraced", 0.0
+        slots = (*traced.inputs, *(("constant", i) for i in range(len(groups))))
+        lowered = lower(spec.name, closed, slots, spec.donate)
+
+        def made(executable: Any, outcome: str, seconds: float) -> _Made:
+            return _Made(
+                executable, lowered.hash, outcome, groups, lowered.shareable,
+                lowered.seconds, seconds,
+            )  # fmt: skip
+
+        if not lowered.shareable:
+            started = time.perf_counter()
+            executable = _compile(spec.name, lowered)
+            return made(executable, "compiled", time.perf_counter() - started)
+        future, mine = self._shelf.reserve(spec.name, lowered.hash)
+        if not mine:
+            return made(future.result(), "retraced", 0.0)
         started = time.perf_counter()
         try:
-            executable = lowered.compile()
-        except Exception as error:
-            with self._lock:
-                self._executables.pop(lowered.hash, None)
-            failure = ProgramError(
-                f"XLA could not compile `{name}`: {str(error).strip()[:300]}",
-                where=f"program `{name}`",
-                fix="undo the last edit, or make the shapes smaller if memory ran out",
-            )
-            mine.set_exception(failure)
-            raise failure from error
-        mine.set_result(executable)
-        return executable, "compiled", time.perf_counter() - started
-
-    def _note(self, event: Event, program: Program, asker: Asker) -> None:
-        name = (asker.experiment, program.name, program.form)
-        key = (*name, program.avals)
-        with self._lock:
-            # Of the same shapes if there is one: then only code can differ.
-            before = self._latest.get(key) or self._latest.get(name)
-            words = reason(event.outcome, before, program)
-            self._latest[key] = self._latest[name] = program
-            self._why[program.name, program.form] = (event.outcome, words)
-            self._events.append(
-                Event(
-                    event.program,
-                    event.outcome,
-                    words,
-                    event.trace_s,
-                    event.lower_s,
-                    event.compile_s,
-                    asker.experiment,
-                    asker.run,
-                    asker.step,
-                )
-            )
-            del self._events[:-_EVENTS_KEPT]
+            future.set_result(_compile(spec.name, lowered))
+        except BaseException as error:
+            self._shelf.drop(lowered.hash)
+            future.set_exception(error)
+            raise
+        return made(future.result(), "compiled", time.perf_counter() - started)
 
     # ---- telling
 
+    @property
+    def limit(self) -> int:
+        """Most compiled programs to hold; what was used longest ago leaves first.
+
+        Live runs keep the programs they hold. One that left compiles again when it is
+        asked for.
+        """
+        return self._shelf.limit
+
+    @limit.setter
+    def limit(self, most: int) -> None:
+        if isinstance(most, bool) or not isinstance(most, int) or most < 1:
+            raise ProgramError(
+                f"the limit of programs cannot be {most!r}",
+                where="programs.limit",
+                fix=f"give a whole number from 1, as programs.limit = {LIMIT}",
+            )
+        self._shelf.limit = most
+        for name in self._shelf.evict():
+            self._ledger.evicted(name, most, Asker())
+
     def stats(self) -> dict[str, int]:
         """Counts: each outcome, `programs` known, `executables` held."""
-        with self._lock:
-            outcomes = Counter(event.outcome for event in self._events)
-            programs = sum(
-                len(found)
-                for entry in self._entries.values()
-                for found in entry.by_reads.values()
-            )
-            return {
-                **{name: outcomes[name] for name in _COST},
-                "programs": programs,
-                "executables": len(self._executables),
-            }
+        return {**self._ledger.outcomes(), **self._shelf.counts()}
 
     def events(self) -> list[Event]:
         """One record per lookup, oldest first."""
-        with self._lock:
-            return list(self._events)
+        return self._ledger.events()
+
+    def latest(self) -> list[Program]:
+        """The programs looked up last, without their executables."""
+        return self._ledger.latest()
 
     def why(self) -> Reasons:
         """What the latest lookup of each program cost, and its cause in words."""
-        with self._lock:
-            latest = list(self._why.items())
-        worst: dict[str, tuple[str, str]] = {}
-        for (name, _), found in latest:  # the forms of one program count as one
-            held = worst.get(name, ("hit", ""))
-            worst[name] = max(held, found, key=lambda f: _COST[f[0]])
-        lines = [
-            f"{name}: {outcome}" + (f", {words}" if words else "")
-            for name, (outcome, words) in worst.items()
-        ]
-        return Reasons(sorted(lines, key=lambda line: ": hit" in line))
+        return self._ledger.why()
 
     def clear(self) -> None:
         """Forget every program and event; live runs keep the programs they hold."""
-        with self._lock:
-            self._entries.clear()
-            self._executables.clear()
-            self._events.clear()
-            self._latest.clear()
-            self._why.clear()
+        self._shelf.clear()
+        self._ledger.clear()
 
     def __rich__(self) -> RenderableType:
-        return ProgramsTable.of(self.events()).__rich__()
+        return self._ledger.table().__rich__()
 
 
 programs = ProgramCache()
 """The process-wide cache."""
+
+
+def _compile(name: str, lowered: Lowered) -> Any:
+    try:
+        return lowered.compile()
+    except Exception as error:
+        raise ProgramError(
+            f"XLA could not compile `{name}`: {str(error).strip()[:300]}",
+            where=f"program `{name}`",
+            fix="undo the last edit, or make the shapes smaller if memory ran out",
+        ) from error
+
+
+def _program(
+    spec: Spec, traced: Candidate, flat: Skeleton | None, made: _Made
+) -> Program:
+    constants = [flat.constants[group[0]] for group in made.groups] if flat else []
+    return Program(
+        name=spec.name,
+        form=spec.form,
+        executable=made.executable,
+        inputs=traced.inputs,
+        outputs=traced.outputs,
+        out=traced.trace.out,
+        hash=made.hash,
+        reads=traced.trace.reads,
+        contents={read: traced.source.content(read) for read in traced.trace.reads},
+        model=traced.model,
+        avals=signature(spec.fixed),
+        unsound=unsound(traced, shareable=made.shareable),
+        constants=tuple(map(_placed, constants)),
+        lifted=tuple(map(_words, constants)),
+        memory=_memory(made.executable),
+    )
+
+
+def _placed(constant: Constant) -> Any:
+    number = np.asarray(constant.value, constant.aval.dtype)
+    return jax.device_put(number, default_device())
+
+
+def _words(constant: Constant) -> str:
+    place = _place(constant)
+    number = f"{float(constant.value):.6g}"
+    return f"{number} ({place})" if place else number
+
+
+def _place(constant: Constant) -> str:
+    return place_in(constant.source)
+
+
+def _memory(executable: Any) -> int:
+    """Bytes of code and scratch space; 0 where XLA does not say."""
+    try:
+        found = executable.memory_analysis()
+        return int(found.generated_code_size_in_bytes + found.temp_size_in_bytes)
+    except Exception:  # not every backend can
+        return 0
 
 
 def _base(spec: Spec, model: Fingerprint | None) -> Hashable:
@@ -240,6 +278,12 @@ def _base(spec: Spec, model: Fingerprint | None) -> Hashable:
         spec.name, spec.form, signature(spec.fixed), content, spec.extra, spec.donate,
         trace_settings(),
     )  # fmt: skip
+
+
+def _family(spec: Spec, traced: Candidate, flat: Skeleton) -> Hashable:
+    """What programs share that may differ in constants."""
+    donated = tuple(slot[0] in spec.donate for slot in traced.inputs)
+    return (spec.name, donated, trace_settings(), flat.key)
 
 
 def _digest(content: Any) -> Hashable:

@@ -16,7 +16,6 @@ from jax.extend import core
 from .._code.fingerprint import Fingerprint, Reason, fingerprint
 from .._experiment.view import Read, Reads
 from .key import Source
-from .lower import Lowered
 from .spec import Spec
 from .trace import Slot, Trace, select, trace
 
@@ -73,7 +72,7 @@ def _attempt(spec: Spec, source: Source) -> Candidate:
     )
 
 
-def unsound(made: Candidate, lowered: Lowered) -> tuple[str, ...]:
+def unsound(made: Candidate, *, shareable: bool) -> tuple[str, ...]:
     """Why content cannot vouch for a trace; empty if it can."""
     traced, source, model = made.trace, made.source, made.model
     contents = [source.content(read) for read in traced.reads]
@@ -88,7 +87,7 @@ def unsound(made: Candidate, lowered: Lowered) -> tuple[str, ...]:
         if digest not in reached
     ]
     reasons += _taken_for_one(prints)
-    if not lowered.shareable:
+    if not shareable:
         reasons.append("it calls back into Python")
     if _has_user_nodes(traced.out):
         reasons.append("it returns instances of a class of yours")

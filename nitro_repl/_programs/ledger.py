@@ -1,0 +1,111 @@
+"""The record of every lookup: what it cost, why, who asked.
+
+Bounded, and it holds no executable: what is evicted is really gone.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import time
+from collections import Counter, OrderedDict, deque
+from collections.abc import Hashable
+
+from .reason import reason
+from .report import ProgramsTable, Reasons
+from .spec import OUTCOMES, Asker, Event, Program
+
+_EVENTS_KEPT = 10_000
+_PROGRAMS_KEPT = 256
+
+
+class Ledger:
+    """Events, oldest first, and the latest program of each name and shapes."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._events: deque[Event] = deque(maxlen=_EVENTS_KEPT)
+        self._latest: OrderedDict[Hashable, Program] = OrderedDict()
+        self._why: dict[tuple[str, str], tuple[str, str]] = {}
+
+    def note(self, event: Event, program: Program, asker: Asker) -> None:
+        """Write down a lookup, with the reason in words."""
+        name = (asker.experiment, program.name, program.form)
+        key = (*name, program.avals)
+        light = dataclasses.replace(program, executable=None, constants=())
+        with self._lock:
+            # Of the same shapes if there is one: then only code can differ.
+            before = self._latest.get(key) or self._latest.get(name)
+            words = reason(event.outcome, before, light)
+            for place in (key, name):
+                self._latest[place] = light
+                self._latest.move_to_end(place)
+            while len(self._latest) > _PROGRAMS_KEPT:
+                self._latest.popitem(last=False)
+            self._why[program.name, program.form] = (event.outcome, words)
+            self._append(event, words, asker)
+
+    def evicted(self, name: str, limit: int, asker: Asker) -> None:
+        """Write down that a program has left."""
+        words = f"{limit} programs are held (programs.limit); used longest ago"
+        with self._lock:
+            self._append(Event(name, "evicted"), words, asker)
+
+    def _append(self, event: Event, words: str, asker: Asker) -> None:
+        self._events.append(
+            dataclasses.replace(
+                event,
+                reason=words,
+                experiment=asker.experiment,
+                run=asker.run,
+                step=asker.step,
+                at=time.time(),
+            )
+        )
+
+    def latest(self) -> list[Program]:
+        """The programs looked up last, without their executables."""
+        with self._lock:
+            return list(self._latest.values())
+
+    def events(self) -> list[Event]:
+        """One record per lookup, oldest first."""
+        with self._lock:
+            return list(self._events)
+
+    def outcomes(self) -> dict[str, int]:
+        """How often each outcome came."""
+        with self._lock:
+            counted = Counter(event.outcome for event in self._events)
+        return {name: counted[name] for name in (*OUTCOMES, "evicted")}
+
+    def why(self) -> Reasons:
+        """What the latest lookup of each program cost, and its cause in words."""
+        with self._lock:
+            latest = list(self._why.items())
+        worst: dict[str, tuple[str, str]] = {}
+        for (name, _), found in latest:  # the forms of one program count as one
+            held = worst.get(name, ("hit", ""))
+            worst[name] = max(held, found, key=lambda f: OUTCOMES.index(f[0]))
+        lines = [
+            f"{name}: {outcome}" + (f", {words}" if words else "")
+            for name, (outcome, words) in worst.items()
+        ]
+        return Reasons(sorted(lines, key=lambda line: ": hit" in line))
+
+    def table(self) -> ProgramsTable:
+        """The programs of each experiment, summed up."""
+        with self._lock:
+            latest = [
+                (name[0], program)
+                for name, program in self._latest.items()
+                if isinstance(name, tuple) and len(name) == 3
+            ]
+        return ProgramsTable.of(self.events(), latest)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._events.clear()
+            self._latest.clear()
+            self._why.clear()
