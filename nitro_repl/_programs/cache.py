@@ -21,13 +21,14 @@ from .._text import View
 from ..errors import ProgramError
 from .candidate import Candidate, candidate, unsound
 from .explain import place_in
-from .flat import Constant, Skeleton, UnknownError, skeleton
+from .flat import Constant
 from .key import Source, signature, trace_settings
 from .ledger import Ledger
 from .lift import Groups, lift
 from .lower import Lowered, lower
 from .report import Reasons
 from .shelf import Shelf, Variant
+from .skeleton import Skeleton, UnknownError, skeleton
 from .spec import Asker, Event, Program, Spec
 
 LIMIT = 64

@@ -1,19 +1,14 @@
-"""A jaxpr laid flat: inner jits inlined, each scalar float constant at a place of its own.
+"""A jaxpr laid flat: inner jits inlined, each scalar float constant at its own place.
 
-Equal keys mean the same program but for these constants; what cannot be compared by
-value has no flat form.
+The order of equations, inputs and outputs stays that of the jaxpr.
 """
 
 from __future__ import annotations
 
-import enum
-import hashlib
-import sys
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.extend import core
@@ -22,17 +17,7 @@ from .guard import is_guard
 
 _CALLS = ("jit", "pjit", "closed_call")  # inlined
 _BODIES = ("remat2", "checkpoint")  # kept as a call, constants in it found
-_STEADY = ("pow",)  # what an exponent is decides how its power is computed
-_RULES = {  # of no account once a trace is only lowered
-    "custom_jvp_call": ("jvp_jaxpr_fun",),
-    "custom_vjp_call": ("fwd_jaxpr_thunk", "bwd", "out_trees"),
-    "remat2": ("policy",),
-    "checkpoint": ("policy",),
-}
-
-
-class UnknownError(Exception):
-    """Something in a jaxpr cannot be compared by value."""
+_POWERS = ("pow",)  # what an exponent is decides how its power is computed
 
 
 @dataclass(eq=False)
@@ -43,12 +28,14 @@ class Constant:
         value: The number, as JAX holds it.
         aval: Its shape, dtype and weak type.
         source: Where JAX says that it was used first.
+        place: Its position among all constants of the jaxpr.
         steady: Whether it must stay part of the program.
     """
 
     value: Any
     aval: Any
     source: Any
+    place: int
     steady: bool = False
 
     @property
@@ -90,46 +77,14 @@ class Flat:
     outputs: tuple[Atom, ...]
 
 
-@dataclass(frozen=True)
-class Skeleton:
-    """A flat jaxpr, what it says without its constants, and these.
+@dataclass
+class Layer:
+    """Gives numbers to values, over all nested jaxprs.
 
     Attributes:
-        flat: The jaxpr.
-        key: Equal for programs that differ in `constants` at most.
-        constants: In the order of their places.
         count: How many values there are.
+        constants: Every scalar float, in the order of their places.
     """
-
-    flat: Flat
-    key: Hashable
-    constants: tuple[Constant, ...]
-    count: int
-
-    @property
-    def tokens(self) -> tuple[bytes, ...]:
-        """The constants to the last bit."""
-        return tuple(constant.token for constant in self.constants)
-
-
-def skeleton(closed: core.ClosedJaxpr) -> Skeleton | None:
-    """Lay a jaxpr flat; None if something in it cannot be compared by value."""
-    if closed.jaxpr.effects:  # callbacks: Python code, which no key can hold
-        return None
-    layer = _Layer()
-    flat = layer.closed(closed, guarded=True)
-    writer = _Writer()
-    try:
-        writer.flat(flat)
-    except UnknownError:
-        return None
-    constants = tuple(c for c in layer.constants if not c.steady)
-    return Skeleton(flat, writer.key(), constants, layer.count)
-
-
-@dataclass
-class _Layer:
-    """Gives numbers to values, over all nested jaxprs."""
 
     count: int = 0
     constants: list[Constant] = field(default_factory=list)
@@ -139,7 +94,12 @@ class _Layer:
         return self.count - 1
 
     def closed(self, closed: Any, *, guarded: bool = False) -> Flat:
-        """Lay flat a jaxpr that keeps its own inputs."""
+        """Lay flat a jaxpr that keeps its own inputs.
+
+        Args:
+            closed: A jaxpr, closed or not.
+            guarded: Lay the branch of the non-finite guard flat too.
+        """
         jaxpr, values = opened(closed)
         inputs = tuple(self.new() for _ in jaxpr.invars)
         kept = tuple((self.new(), value) for value in values)
@@ -165,8 +125,8 @@ class _Layer:
                 outs: Sequence[Any] = self._equations(body, given, eqns, guarded=False)
                 names.update(zip(eqn.outvars, outs, strict=True))
                 continue
-            if name in _STEADY:
-                for atom in inputs:
+            if name in _POWERS:
+                for atom in inputs[1:]:
                     if isinstance(atom, Constant):
                         atom.steady = True
             bodies: tuple[Flat, ...] = ()
@@ -182,8 +142,9 @@ class _Layer:
     def _atom(self, atom: Any, names: dict[Any, Any], source: Any) -> Atom:
         if not isinstance(atom, core.Literal):
             return names[atom]
-        if atom.aval.shape == () and jnp.issubdtype(atom.aval.dtype, jnp.floating):
-            made = Constant(atom.val, atom.aval, source)
+        aval: Any = atom.aval
+        if aval.shape == () and jnp.issubdtype(aval.dtype, jnp.floating):
+            made = Constant(atom.val, aval, source, len(self.constants))
             self.constants.append(made)
             return made
         return atom
@@ -211,144 +172,3 @@ def _inlined(eqn: Any) -> Any:
         ),
     )
     return None if any(asks) else params.get("jaxpr", params.get("call_jaxpr"))
-
-
-class _Writer:
-    """Writes what a flat jaxpr says: text to hash, and objects to compare."""
-
-    def __init__(self) -> None:
-        self._hash = hashlib.sha256()
-        self._objects: list[Any] = []
-        self._places: dict[int, int] = {}
-        self._avals: dict[Any, str] = {}
-
-    def key(self) -> Hashable:
-        return self._hash.hexdigest(), tuple(self._objects)
-
-    def flat(self, flat: Flat) -> None:
-        self._say(f"inputs {flat.inputs} {[self._aval(a) for a in flat.avals]}")
-        for number, value in flat.kept:
-            self._say(f"kept {number} {self._token(value)}")
-        for one in flat.eqns:
-            self._equation(one)
-        self._say(f"outputs {self._atoms(flat.outputs)}")
-
-    def _say(self, text: str) -> None:
-        self._hash.update(text.encode("utf-8", "surrogatepass"))
-        self._hash.update(b"\n")
-
-    def _equation(self, one: FlatEqn) -> None:
-        eqn = one.eqn
-        if not _is_of_jax(eqn.primitive):  # its lowering is user code
-            raise UnknownError(eqn.primitive.name)
-        name = eqn.primitive.name
-        skipped = _RULES.get(name, ())
-        if one.bodies:
-            skipped = (*skipped, "jaxpr", "branches")
-        params = [
-            f"{key}={self._token(value)}"
-            for key, value in sorted(eqn.params.items())
-            if key not in skipped
-        ]
-        outs = [self._aval(var.aval) for var in eqn.outvars]
-        self._say(
-            f"{name} {self._object(eqn.primitive)} {self._atoms(one.inputs)} "
-            f"{one.outputs} {outs} {params} {self._object(eqn.ctx)}"
-        )
-        for body in one.bodies:
-            self.flat(body)
-
-    def _atoms(self, atoms: Iterable[Atom]) -> str:
-        return " ".join(map(self._atom, atoms))
-
-    def _atom(self, atom: Atom) -> str:
-        if isinstance(atom, int):
-            return str(atom)
-        held = self._aval(atom.aval)
-        if isinstance(atom, Constant):
-            return f"{held}:{atom.token.hex()}" if atom.steady else f"{held}:?"
-        return f"{held}:{self._token(atom.val)}"
-
-    def _aval(self, aval: Any) -> str:
-        text = self._avals.get(aval)
-        if text is None:
-            weak = getattr(aval, "weak_type", False)
-            text = self._avals[aval] = f"{aval}{'~' if weak else ''}"
-        return text
-
-    def _object(self, value: Any) -> str:
-        """A value that is compared by `==`, as a place among the objects."""
-        place = self._places.setdefault(id(value), len(self._objects))
-        if place == len(self._objects):
-            self._objects.append(value)  # kept alive, so that its id is its own
-        return f"object {place}"
-
-    def _token(self, value: Any) -> str:
-        kind = type(value)
-        if value is None or kind in (bool, int, float, complex, str, bytes):
-            return f"{kind.__name__} {value!r}"
-        if isinstance(value, tuple | list):
-            return f"{kind.__qualname__}({', '.join(map(self._token, value))})"
-        if isinstance(value, dict):
-            items = sorted((repr(k), self._token(v)) for k, v in value.items())
-            return f"dict{items}"
-        if isinstance(value, frozenset | set):
-            return f"set{sorted(map(self._token, value))}"
-        if isinstance(value, enum.Enum):
-            return f"{kind.__qualname__}.{value.name}"
-        if isinstance(value, np.dtype):
-            return f"dtype {value}"
-        if isinstance(value, core.ClosedJaxpr | core.Jaxpr):
-            return f"jaxpr {self._nested(value)}"
-        if hasattr(value, "dtype") and hasattr(value, "shape"):
-            return _array_token(value)
-        return self._other(value)
-
-    def _nested(self, jaxpr: Any) -> str:
-        """A body whose constants stay part of the program."""
-        if opened(jaxpr)[0].effects:
-            raise UnknownError("effects")
-        layer, writer = _Layer(), _Writer()
-        flat = layer.closed(jaxpr)
-        for constant in layer.constants:
-            constant.steady = True
-        writer.flat(flat)
-        digest, objects = writer.key()  # type: ignore[misc]
-        return f"{digest} {[self._object(value) for value in objects]}"
-
-    def _other(self, value: Any) -> str:
-        if isinstance(value, type):
-            return self._object(value)
-        comparable = type(value).__module__.partition(".")[0] in ("jax", "jaxlib")
-        if not comparable or callable(value) or type(value).__hash__ is None:
-            raise UnknownError(type(value).__qualname__)
-        return self._object(value)
-
-
-def _array_token(value: Any) -> str:
-    if jnp.issubdtype(value.dtype, jax.dtypes.extended):
-        raise UnknownError(str(value.dtype))
-    array = np.ascontiguousarray(np.asarray(value))
-    digest = hashlib.sha256(array.reshape(-1).view(np.uint8).data)
-    return f"array {array.dtype} {array.shape} {digest.hexdigest()}"
-
-
-_known: dict[int, Any] = {}
-
-
-def _is_of_jax(primitive: Any) -> bool:
-    if id(primitive) not in _known:
-        _known.update((id(found), found) for found in _primitives())
-    return id(primitive) in _known
-
-
-def _primitives() -> list[Any]:
-    modules = [m for name, m in list(sys.modules.items()) if name.startswith("jax.")]
-    return [
-        value
-        for module in modules
-        for value in list(vars(module).values())
-        if isinstance(value, core.Primitive)
-    ]
-
-

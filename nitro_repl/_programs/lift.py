@@ -11,7 +11,8 @@ from typing import Any
 import jax
 from jax.extend import core
 
-from .flat import Atom, Constant, Flat, FlatEqn, Skeleton, UnknownError
+from .flat import Atom, Constant, Flat, FlatEqn
+from .skeleton import Skeleton, UnknownError
 from .trace import epoch
 
 Groups = tuple[tuple[int, ...], ...]
@@ -124,5 +125,3 @@ def _constants(flat: Flat) -> list[Constant]:
         atoms += one.inputs
         found += [constant for body in one.bodies for constant in _constants(body)]
     return found + [atom for atom in atoms if isinstance(atom, Constant)]
-
-

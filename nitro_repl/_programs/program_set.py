@@ -145,9 +145,12 @@ class ProgramSet:
         return tuple(sorted(self._programs.values(), key=lambda p: order.index(p.name)))
 
     @property
-    def hashes(self) -> dict[str, str]:
-        """The start of each program's hash, for the record of a run."""
-        return {f"{p.name} {p.form}": p.hash[:16] for p in self.programs}
+    def variant(self) -> dict[str, dict[str, Any]]:
+        """Each program's hash and the constants it takes as inputs, for the record."""
+        return {
+            f"{p.name} {p.form}": {"hash": p.hash[:16], "inputs": list(p.lifted)}
+            for p in self.programs
+        }
 
     def moved(self, blueprint: Blueprint) -> tuple[str, ...]:
         """Names of programs that a newer blueprint would make anew."""

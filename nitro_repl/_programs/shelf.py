@@ -46,15 +46,13 @@ class Variant:
         free = {position for group in self.groups for position in group}
         return all(
             new == old or position in free
-            for position, (new, old) in enumerate(
-                zip(tokens, self.tokens, strict=True)
-            )
+            for position, (new, old) in enumerate(zip(tokens, self.tokens, strict=True))
         ) and all(len({tokens[p] for p in group}) == 1 for group in self.groups)
 
 
 @dataclass
 class _Family:
-    """Variants of one skeleton, the last used last, and the constants last asked for."""
+    """Variants of one skeleton, last used last, and the constants asked for last."""
 
     variants: list[Variant] = field(default_factory=list)
     latest: tuple[bytes, ...] = ()
@@ -124,9 +122,7 @@ class Shelf:
                     return variant
         return None
 
-    def changed(
-        self, key: Hashable, tokens: tuple[bytes, ...], places: Any
-    ) -> Groups:
+    def changed(self, key: Hashable, tokens: tuple[bytes, ...], places: Any) -> Groups:
         """The constants to make inputs: those that change, and those that once did.
 
         Args:
@@ -208,9 +204,7 @@ class Shelf:
             programs = sum(len(held.programs) for held in self._held.values())
             return {"programs": programs, "executables": len(self._held)}
 
-    def _use(
-        self, key: Hashable, variant: Variant, tokens: tuple[bytes, ...]
-    ) -> None:
+    def _use(self, key: Hashable, variant: Variant, tokens: tuple[bytes, ...]) -> None:
         family = self._families[key]
         family.variants = [v for v in family.variants if v is not variant]
         family.variants.append(variant)

@@ -11,7 +11,6 @@ from .._code.fingerprint import Fingerprint
 from .._experiment.view import Read, Reads
 from .trace import Slot
 
-
 OUTCOMES = ("hit", "rebound", "retraced", "loaded", "compiled")
 """What a lookup can give, cheapest first."""
 

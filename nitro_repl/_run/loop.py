@@ -84,7 +84,7 @@ class Loop:
     def run(self) -> None:
         """Train until the end or a stop."""
         self.programs.train(self.first)  # before the first command is heard
-        self.record.variant(self.programs.hashes)
+        self.record.variant(self.programs.variant)
         try:
             while self.boundary():
                 self.turn()

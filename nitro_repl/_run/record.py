@@ -53,7 +53,7 @@ class Record:
             epoch = int(row["epoch"])
             self._log("log_metrics", row, step=step, epoch=epoch, split=split)
 
-    def variant(self, programs: Mapping[str, str]) -> None:
+    def variant(self, programs: Mapping[str, Any]) -> None:
         """Write down the programs in use: variants differ in the last bits."""
         self.directory.update(programs={"variant": "split", **programs})
 

@@ -200,12 +200,12 @@ class Swapper:
                 "undo" if asked.undo else "swap",
                 step=loop.step,
                 by=command.by,
-                before=before.hashes,
-                after=made.hashes,
+                before=before.variant,
+                after=made.variant,
                 why=list(self._run.handle.cache.why()),
                 notes=notes,
             )
-            self._run.record.variant(made.hashes)
+            self._run.record.variant(made.variant)
             return notes
 
         command = Command("swap", apply, asked.by)
