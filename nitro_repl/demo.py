@@ -23,6 +23,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ._programs.cache import programs
+from ._programs.persistent import switched_off
 from ._programs.spec import Event
 from ._run.nitro import Nitro
 from ._run.run import Run
@@ -126,7 +127,8 @@ def run_demo(
             where="nitro-repl demo",
             fix="--epochs 60",
         )
-    with compiles_by_name() as compiles:
+    # What an earlier demo left on disk would hide what is compiled and what is not.
+    with switched_off(), compiles_by_name() as compiles:
         return _Demo(console or Console(), compiles).show(epochs, run_dir)
 
 

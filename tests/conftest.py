@@ -7,6 +7,8 @@ import threading
 
 # Before the first import of jax; a test of an accelerator sets it itself.
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
+# What another session compiled would hide what ours does; and a home is not for tests.
+os.environ["NITRO_CACHE_DIR"] = "off"
 
 import pytest
 
