@@ -10,12 +10,12 @@ from typing import Any
 
 import jax
 
-from . import disk
+from . import disk, training
+from .blueprint import Batch, Blueprint
 from .cache import ProgramCache
 from .key import Source, aval, struct, thread_settings
-from .spec import Asker, Program
-from .step import EvalStep, TrainStep
-from .training import Batch, Blueprint
+from .spec import Asker, Program, Spec
+from .step import EvalStep, FusedStep, SplitStep, TrainStep
 
 Avals = Mapping[str, Any]
 
@@ -30,12 +30,19 @@ class ProgramSet:
         blueprint: What the programs are made from.
         cache: Where they are found or made.
         asker: Makes the record of who asks, at the time of asking.
+        fuse: Whether the whole train step is one program.
     """
 
     def __init__(
-        self, blueprint: Blueprint, cache: ProgramCache, asker: Callable[[], Asker]
+        self,
+        blueprint: Blueprint,
+        cache: ProgramCache,
+        asker: Callable[[], Asker],
+        *,
+        fuse: bool = False,
     ):
         self.blueprint = blueprint
+        self.fuse = fuse
         self._cache = cache
         self._asker = asker
         self._train: dict[Hashable, TrainStep] = {}
@@ -141,7 +148,7 @@ class ProgramSet:
     @property
     def programs(self) -> tuple[Program, ...]:
         """Every program made so far, in the order they run."""
-        order = ("forward", "loss", "backward", "optimizer", "eval")
+        order = ("step", "forward", "loss", "backward", "optimizer", "eval")
         return tuple(sorted(self._programs.values(), key=lambda p: order.index(p.name)))
 
     @property
@@ -173,10 +180,6 @@ class ProgramSet:
     def _make_train(self, batch: Batch) -> TrainStep:
         disk.refresh()  # once, so that programs of one step are of one version
         plan = self.blueprint
-        forward = self._find(plan.forward(batch))
-        backward = self._find(plan.backward(forward))
-        loss = self._find(plan.loss(forward.out[0], batch))
-        optimizer = self._find(plan.optimizer(loss.out[0]))
         groups = {
             "batch": batch,
             "clock": _TRAIN_CLOCK,
@@ -186,12 +189,18 @@ class ProgramSet:
             "params": plan.structure.param_avals,
             "state": plan.structure.state_avals,
         }
-        return TrainStep(forward, loss, backward, optimizer, groups)
+        if self.fuse:
+            return FusedStep(self._find(training.step(plan, batch)), groups)
+        forward = self._find(training.forward(plan, batch))
+        backward = self._find(training.backward(forward))
+        loss = self._find(training.loss(plan, forward.out[0], batch))
+        optimizer = self._find(training.optimizer(plan, loss.out[0]))
+        return SplitStep(forward, loss, backward, optimizer, groups)
 
     def _make_eval(self, batch: Batch) -> EvalStep:
         disk.refresh()
         plan = self.blueprint
-        program = self._find(plan.evaluation(batch))
+        program = self._find(training.evaluation(plan, batch))
         groups = {
             "batch": batch,
             "clock": _EVAL_CLOCK,
@@ -204,7 +213,7 @@ class ProgramSet:
     def _make_value(self, outputs: Any, batch: Batch) -> EvalStep:
         disk.refresh()
         plan = self.blueprint
-        program = self._find(plan.loss(outputs, batch, training=False))
+        program = self._find(training.loss(plan, outputs, batch, training=False))
         groups = {
             "batch": batch,
             "clock": _EVAL_CLOCK,
@@ -213,7 +222,7 @@ class ProgramSet:
         }
         return EvalStep(program, groups)
 
-    def _find(self, spec: Any) -> Program:
+    def _find(self, spec: Spec) -> Program:
         program = self._cache.find(spec, self._source(self.blueprint), self._asker())
         self._programs[program.name, program.form, id(program)] = program
         return program

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any
+from typing import Any, Protocol
 
 import jax
 
@@ -48,8 +48,33 @@ class Report:
     metrics: Arrays
 
 
-class TrainStep:
-    """forward, loss, backward and optimizer for one batch shape.
+class TrainStep(Protocol):
+    """One train step for one batch shape.
+
+    Attributes:
+        programs: In the order they run.
+        metrics: The tree of the train metrics.
+    """
+
+    programs: tuple[Program, ...]
+    metrics: Any
+
+    def __call__(
+        self, carry: Carry, batch: Arrays, key: Any, inputs: Arrays
+    ) -> tuple[Carry, Report]:
+        """Do one step.
+
+        Args:
+            carry: Of the step before; its parameters and optimizer state are consumed.
+            batch: Arrays of the batch, by sorted field name.
+            key: The run's random key.
+            inputs: Leaves of the Device fields, then the hyperparameters.
+        """
+        ...
+
+
+class SplitStep:
+    """forward, loss, backward and optimizer.
 
     Args:
         forward: Likewise `loss`, `backward`, `optimizer`: the programs.
@@ -83,38 +108,66 @@ class TrainStep:
     def __call__(
         self, carry: Carry, batch: Arrays, key: Any, inputs: Arrays
     ) -> tuple[Carry, Report]:
-        """Do one step.
-
-        Args:
-            carry: Of the step before; its parameters and optimizer state are consumed.
-            batch: Arrays of the batch, by sorted field name.
-            key: The run's random key.
-            inputs: Leaves of the Device fields, then the hyperparameters.
-        """
-        env = (
-            *batch,
-            carry.bad,
-            key,
-            carry.step,
-            *inputs,
-            *carry.opt,
-            *carry.params,
-            *carry.state,
-        )
+        """Do one step, as `TrainStep` says."""
+        env = _arrays(carry, batch, key, inputs)
         env += self._forward(env)
         env += self._loss(env)
         env += self._backward(env)
         out = self._optimizer(env)
-        n, m, k = self._sizes
-        step, bad, numbers = out[n + m + k :]
-        after = Carry(
-            params=out[n : n + m],
-            state=out[n + m : n + m + k],
-            opt=out[:n],
-            step=step,
-            bad=bad,
-        )
-        return after, Report(numbers, self._metrics(env))
+        return _taken(out, self._sizes, self._metrics(env))
+
+
+class FusedStep:
+    """The whole step in one program.
+
+    Args:
+        program: The program.
+        groups: Pytrees of avals per group of step inputs; fixes the order of arrays.
+    """
+
+    def __init__(self, program: Program, groups: Mapping[str, Any]):
+        self.programs = (program,)
+        self._step = _Wires(groups).call(program)
+        self.metrics = program.out[-1]
+        self._sizes = tuple(len(jax.tree.leaves(part)) for part in program.out[:3])
+
+    def __call__(
+        self, carry: Carry, batch: Arrays, key: Any, inputs: Arrays
+    ) -> tuple[Carry, Report]:
+        """Do one step, as `TrainStep` says."""
+        out = self._step(_arrays(carry, batch, key, inputs))
+        done = sum(self._sizes) + 3
+        return _taken(out, self._sizes, out[done:])
+
+
+def _arrays(carry: Carry, batch: Arrays, key: Any, inputs: Arrays) -> Arrays:
+    """All arrays that go into a step, in the order of their groups' names."""
+    return (
+        *batch,
+        carry.bad,
+        key,
+        carry.step,
+        *inputs,
+        *carry.opt,
+        *carry.params,
+        *carry.state,
+    )
+
+
+def _taken(
+    out: Arrays, sizes: tuple[int, ...], metrics: Arrays
+) -> tuple[Carry, Report]:
+    """What a step hands on and tells, from its outputs."""
+    n, m, k = sizes
+    step, bad, numbers = out[n + m + k : n + m + k + 3]
+    after = Carry(
+        params=out[n : n + m],
+        state=out[n + m : n + m + k],
+        opt=out[:n],
+        step=step,
+        bad=bad,
+    )
+    return after, Report(numbers, metrics)
 
 
 class EvalStep:

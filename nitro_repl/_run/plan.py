@@ -15,8 +15,8 @@ from .._experiment.base import Experiment
 from .._experiment.hooks import Hooks
 from .._experiment.renewal import newest_class
 from .._programs import disk
+from .._programs.blueprint import Blueprint
 from .._programs.key import Source
-from .._programs.training import Blueprint
 from ..errors import SwapError
 from .live import Values, hyperparameters
 from .setup import Built, blueprint, build
@@ -27,6 +27,7 @@ PROGRAM_HOOKS: Mapping[str, tuple[str, ...]] = {
     "backward": ("forward", "build_model"),
     "optimizer": ("optimizer",),
     "eval": ("forward", "build_model"),
+    "step": ("forward", "build_model", "loss", "train_metrics", "optimizer"),
 }
 """The hooks that `swap("loss")` takes."""
 

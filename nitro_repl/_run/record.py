@@ -55,7 +55,10 @@ class Record:
 
     def variant(self, programs: Mapping[str, Any]) -> None:
         """Write down the programs in use: variants differ in the last bits."""
-        self.directory.update(programs={"variant": "split", **programs})
+        kind = (
+            "fused" if any(name.startswith("step ") for name in programs) else "split"
+        )
+        self.directory.update(programs={"variant": kind, **programs})
 
     def flush(self) -> None:
         """Have the logger write what it holds, if it can be asked to."""

@@ -139,12 +139,6 @@ def _check(values: Mapping[str, Any]) -> None:
             where="setting checkpointer",
             fix="checkpointer=None",
         )
-    if values["fuse"]:
-        raise SettingError(
-            "fuse=True is not part of this version",
-            where="setting fuse",
-            fix="fuse=False: forward, loss, backward and optimizer stay apart",
-        )
     if not isinstance(values["run_dir"], str | os.PathLike | None):
         raise SettingError(
             f"run_dir={values['run_dir']!r} is no path",

@@ -14,12 +14,12 @@ from .._experiment.fields import Residency
 from .._experiment.hooks import HOOKS, Hooks, missing
 from .._experiment.routing import route
 from .._experiment.view import Read, Reads, host_view
+from .._programs.blueprint import Blueprint
 from .._programs.explain import hooks_explained
 from .._programs.key import Snapshot, Source, struct
 from .._programs.model import Leaves, Structure, take_apart
 from .._programs.optimizer_state import initial
 from .._programs.trace import epoch
-from .._programs.training import Blueprint
 from ..errors import FieldError
 from .live import Values
 

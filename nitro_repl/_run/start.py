@@ -37,7 +37,9 @@ def new_loop(handle: Nitro, run: Run, record: Record) -> Loop:
             step=jax.device_put(jnp.uint32(0), device),
             bad=jax.device_put(jnp.zeros((), bool), device),
         ),
-        programs=ProgramSet(handle.blueprint, handle.cache, run.asker),
+        programs=ProgramSet(
+            handle.blueprint, handle.cache, run.asker, fuse=settings["fuse"]
+        ),
         values=values,
         feed=Feed(handle.data["train"]),
         first=handle.first,

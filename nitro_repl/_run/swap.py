@@ -158,7 +158,12 @@ class Swapper:
         bound = {**self._bound, **asked.hooks}
         plan = self._take(taken, bound)
         check(plan.experiment, plan.hooks)
-        made = ProgramSet(plan.blueprint, self._run.handle.cache, self._run.asker)
+        made = ProgramSet(
+            plan.blueprint,
+            self._run.handle.cache,
+            self._run.asker,
+            fuse=self._loop.programs.fuse,
+        )
         for split, names in self._run.handle.available.items():
             made.check(split, names)
         made.prepare(self._loop.programs)

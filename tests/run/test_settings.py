@@ -76,7 +76,7 @@ def test_the_seed_decides_the_model_and_the_run():
         ({"eval_every": "sometimes"}, ("eval_every", "sometimes", "1 epoch")),
         ({"eval_every": 0}, ("eval_every", "0")),
         ({"checkpointer": object()}, ("checkpoint",)),
-        ({"fuse": True}, ("fuse",)),
+        ({"fuse": 1}, ("fuse", "True")),
         ({"logger": object()}, ("logger", "log_metrics")),
         ({"learning_rate": "fast"}, ("learning_rate", "'fast'")),
         ({"learning_rate": None}, ("learning_rate", "None")),

@@ -1,0 +1,114 @@
+"""All that the programs of a run are made from, and what they share.
+
+Immutable; a newer one is compared with it, never written into it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+
+from .._code.fingerprint import Fingerprint
+from .._experiment.base import Experiment
+from .._experiment.hooks import HOOKS, Hooks, missing
+from .._experiment.routing import Route, route
+from .._experiment.view import Reads, traced_view
+from ..errors import HookError
+from .key import Snapshot, model_content
+from .model import Structure
+
+Batch = Mapping[str, jax.ShapeDtypeStruct]
+
+
+@dataclass(frozen=True)
+class Blueprint:
+    """All that the programs of a run are made from.
+
+    Attributes:
+        experiment: Gives GraphConst values.
+        hooks: The hooks as pinned for this run.
+        structure: The model without its numbers.
+        fields: Avals of the Device fields, by name.
+        hyper: Avals of the hyperparameters, by name.
+        opt: Tree structure of the optimizer state.
+        opt_avals: Avals of its leaves.
+        opt_made: What `optimizer` read when that structure was made.
+    """
+
+    experiment: Experiment
+    hooks: Hooks
+    structure: Structure
+    fields: Mapping[str, Any]
+    hyper: Mapping[str, Any]
+    opt: Any
+    opt_avals: tuple[jax.ShapeDtypeStruct, ...]
+    opt_made: Snapshot
+
+    def train_content(self) -> Fingerprint:
+        """Content of the model in train mode, at this moment."""
+        return model_content(self.structure.train)
+
+    def eval_content(self) -> Fingerprint:
+        """Content of the model in eval mode, at this moment."""
+        return model_content(self.structure.eval)
+
+    def route(self, hook: str) -> Route:
+        """Which batch fields a hook gets; an undefined optional hook gets none."""
+        if not self.hooks.defines(hook):
+            if HOOKS[hook].required:
+                raise missing(hook, type(self.experiment).__name__)
+            return Route(hook)
+        return route(self.hooks[hook], hook)
+
+    def view(self, groups: Any, reads: Reads, program: str, *, training: bool) -> Any:
+        """The experiment as a program's hooks see it."""
+        return traced_view(
+            self.experiment,
+            self.hooks,
+            reads,
+            device=groups["fields"],
+            training=training,
+            program=program,
+        )
+
+    def model_arguments(
+        self, batch: Batch, wanted: Route, clock: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """What a program takes that calls `forward`."""
+        return {
+            "params": self.structure.param_avals,
+            "state": self.structure.state_avals,
+            "batch": {name: batch[name] for name in wanted.names(batch)},
+            "fields": self.fields,
+            "clock": clock,
+        }
+
+    def checked_state(self, leaves: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Refuse a state that is not laid out as before `forward`."""
+        expected = self.structure.state_avals
+        same = len(leaves) == len(expected) and all(
+            a.shape == b.shape and a.dtype == b.dtype
+            for a, b in zip(leaves, expected, strict=True)
+        )
+        if not same:
+            raise HookError(
+                "the model's state has another structure after `forward` than before",
+                where="forward",
+                fix="make every nnx.Variable in __init__, in its final shape and dtype",
+            )
+        return leaves
+
+    def checked_opt(self, state: Any) -> list[Any]:
+        """The leaves of an optimizer state that is laid out as before the update."""
+        leaves, tree = jax.tree.flatten(state)
+        shapes = [leaf.shape for leaf in leaves]
+        if tree != self.opt or shapes != [leaf.shape for leaf in self.opt_avals]:
+            raise HookError(
+                "the optimizer's state changes its structure in `update`",
+                where="optimizer",
+                fix="return a transformation whose update keeps what its init made",
+            )
+        return leaves
