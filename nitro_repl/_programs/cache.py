@@ -6,6 +6,7 @@ the trace read, nothing run that no name leads to. In doubt, trace and compare.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Hashable
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from .._code.fingerprint import Fingerprint
 from .._experiment.device import default_device
 from .._text import View
 from ..errors import ProgramError
+from . import persistent
 from .candidate import Candidate, candidate, unsound
 from .explain import place_in
 from .flat import Constant
@@ -147,20 +149,18 @@ class ProgramCache(View):
             )  # fmt: skip
 
         if not lowered.shareable:
-            started = time.perf_counter()
-            executable = _compile(spec.name, lowered)
-            return made(executable, "compiled", time.perf_counter() - started)
+            return made(*_compile(spec.name, lowered))
         future, mine = self._shelf.reserve(spec.name, lowered.hash)
         if not mine:
             return made(future.result(), "retraced", 0.0)
-        started = time.perf_counter()
         try:
-            future.set_result(_compile(spec.name, lowered))
+            executable, outcome, seconds = _compile(spec.name, lowered)
         except BaseException as error:
             self._shelf.drop(lowered.hash)
             future.set_exception(error)
             raise
-        return made(future.result(), "compiled", time.perf_counter() - started)
+        future.set_result(executable)
+        return made(executable, outcome, seconds)
 
     # ---- telling
 
@@ -184,6 +184,19 @@ class ProgramCache(View):
         self._shelf.limit = most
         for name in self._shelf.evict():
             self._ledger.evicted(name, most, Asker())
+
+    @property
+    def persistent(self) -> str | None:
+        """The folder that keeps programs for the next kernel; None keeps none.
+
+        Example:
+            >>> nitro_repl.programs.persistent = None
+        """
+        return persistent.folder()
+
+    @persistent.setter
+    def persistent(self, path: str | os.PathLike[str] | None) -> None:
+        persistent.enable(path)
 
     def stats(self) -> dict[str, int]:
         """Counts: each outcome, `programs` known, `executables` held."""
@@ -214,15 +227,20 @@ programs = ProgramCache()
 """The process-wide cache."""
 
 
-def _compile(name: str, lowered: Lowered) -> Any:
+def _compile(name: str, lowered: Lowered) -> tuple[Any, str, float]:
+    """The executable, whether XLA made it or it came from disk, and seconds."""
+    started = time.perf_counter()
     try:
-        return lowered.compile()
+        with persistent.compiling() as found:
+            executable = lowered.compile()
     except Exception as error:
         raise ProgramError(
             f"XLA could not compile `{name}`: {str(error).strip()[:300]}",
             where=f"program `{name}`",
             fix="undo the last edit, or make the shapes smaller if memory ran out",
         ) from error
+    outcome = "loaded" if found.loaded else "compiled"
+    return executable, outcome, time.perf_counter() - started
 
 
 def _program(
