@@ -45,6 +45,11 @@ class Files:
             finally:
                 self._busy = False
 
+    def paths(self) -> frozenset[str]:
+        """The source files that are followed."""
+        with self._lock:
+            return frozenset(file.path for file in self._files.values())
+
     def register(self, provider: Provider) -> None:
         """Add a namespace in which imported names are kept up to date."""
         with self._lock:

@@ -13,6 +13,7 @@ from typing import Any
 
 from . import origin
 from .classes import class_reference, instance_names
+from .large import array_digest
 from .references import code_info, constant_token
 from .walk import Expand, Piece, Walk, attributes, check_outside, data
 
@@ -205,8 +206,7 @@ def expand_array(walk: Walk, value: Any, piece: Piece, kids: list[int]) -> str:
     label = f"{class_reference(walk, type(value), piece, kids)} {dtype!r} {value.shape}"
     if dtype.hasobject:
         return f"{label} {walk.item(value.tolist(), piece, kids)}"
-    data_hash = hashlib.blake2b(value.tobytes(), digest_size=16).hexdigest()
-    return f"{label} {data_hash}"
+    return f"{label} {array_digest(value)}"
 
 
 def expand_text(walk: Walk, value: Any, piece: Piece, kids: list[int]) -> str:

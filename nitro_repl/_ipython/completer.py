@@ -20,6 +20,7 @@ from IPython.core.completer import (
 from .._run import invoke, registry, verbs
 from .._run.settings import SETTINGS
 from .._run.verbs import Verb
+from .._watch.level import LEVELS
 from ..errors import NitroError
 
 _LINE = re.compile(r"(?:^|=)\s*%nitro\s+(?P<rest>.*)$")
@@ -124,6 +125,7 @@ _KINDS: dict[str, Callable[[Mapping[str, Any]], Iterable[str]]] = {
     "experiments": lambda names: (
         k for k, v in names.items() if invoke.is_trainable(v)
     ),
+    "levels": lambda names: map(str, LEVELS),
     "programs": lambda names: (p.name for p in registry.current().status().programs),
     "runs": lambda names: registry.runs,
     "splits": lambda names: ("train", "val", "test"),

@@ -12,24 +12,26 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from .. import _where
 from .._code.files import files
-from .._programs import disk
 from .._run import registry, ticker
+from .._watch.auto import Auto
 from .completer import make_matcher
 from .magics import NitroMagics
 
 _loaded: dict[int, _Loaded] = {}
+_auto: list[Auto] = []  # one, while any shell has the extension
 
 
 class _Loaded:
     """What one shell was given."""
 
-    def __init__(self, shell: InteractiveShell):
+    def __init__(self, shell: InteractiveShell, auto: Auto):
         self.shell = shell
-        self.magics = NitroMagics(shell)
+        self.auto = auto
+        self.magics = NitroMagics(shell, auto)
         self.matcher: Any = make_matcher(lambda: shell.user_ns)
         self.cells: Callable[[str], int | None] = lambda name: _cell(shell, name)
         self.names: Callable[[], dict[str, Any]] = lambda: shell.user_ns
-        self.after_cell: Callable[..., None] = lambda *_: _after_cell()
+        self.after_cell: Callable[..., None] = lambda *_: auto.after_cell()
 
     def add(self) -> None:
         self.shell.register_magics(self.magics)
@@ -37,7 +39,7 @@ class _Loaded:
         _where.register_cells(self.cells)
         files.register(self.names)
         self.shell.events.register("post_run_cell", self.after_cell)
-        disk.refresh(wait=False)
+        self.auto.after_cell()  # see what is imported as it is before an edit
 
     def remove(self) -> None:
         self.shell.events.unregister("post_run_cell", self.after_cell)
@@ -57,7 +59,9 @@ class _Loaded:
 def load(shell: InteractiveShell) -> None:
     """Give a shell `%nitro` and its completion; a second load changes nothing."""
     if id(shell) not in _loaded:
-        loaded = _Loaded(shell)
+        if not _auto:
+            _auto.append(Auto())
+        loaded = _Loaded(shell, _auto[0])
         loaded.add()
         _loaded[id(shell)] = loaded
 
@@ -68,6 +72,8 @@ def unload(shell: InteractiveShell) -> None:
     if loaded is None:
         return
     loaded.remove()
+    if not _loaded:
+        _auto.pop().close()
     ticker.stop_all()
     live = [run.id for run in registry.runs.values() if run.live]
     if live:
@@ -75,11 +81,6 @@ def unload(shell: InteractiveShell) -> None:
             f"still training in the background: {', '.join(live)}. End it with "
             "nitro_repl.current().stop(), or load the extension again"
         )
-
-
-def _after_cell() -> None:
-    """See what a cell imported as it is now, before it is edited."""
-    disk.refresh(wait=False)
 
 
 def _cell(shell: InteractiveShell, filename: str) -> int | None:

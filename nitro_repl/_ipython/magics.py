@@ -22,6 +22,7 @@ from .._run import invoke, verbs
 from .._run.invoke import Arguments
 from .._run.ticker import REFRESH_S, Ticker, terminal_line
 from .._run.verbs import Verb
+from .._watch.auto import Auto
 from ..errors import MagicError
 from .parser import parse, usage_line
 from .progress import Screen
@@ -35,8 +36,9 @@ class NitroMagics(Magics):
         REFRESH_S, help="Seconds between two updates of a progress line, at least."
     ).tag(config=True)
 
-    def __init__(self, shell: InteractiveShell):
+    def __init__(self, shell: InteractiveShell, auto: Auto):
         super().__init__(shell)
+        self.auto = auto
         self.screen = Screen(shell)
 
     @output_can_be_silenced
@@ -83,8 +85,14 @@ def _wait(magics: NitroMagics, verb: Verb, arguments: Arguments) -> Any:
     return result
 
 
+def _auto(magics: NitroMagics, verb: Verb, arguments: Arguments) -> Any:
+    for number in arguments.words:
+        magics.auto.set(number)
+    return magics.auto.level
+
+
 def _say(run: Any) -> None:
     print(f"{run.id}  {run.progress()}")  # noqa: T201  # the output of a cell
 
 
-_SPECIAL = {"train": _train, "wait": _wait}
+_SPECIAL = {"train": _train, "wait": _wait, "auto": _auto}

@@ -5,7 +5,9 @@ Never in the middle of a trace, which would then be of two versions.
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator
 
 from .._code.files import Change, files
 from .._text import one_line, tell
@@ -18,16 +20,27 @@ def refresh(wait: bool = True) -> tuple[Change, ...]:
     Args:
         wait: Wait for a trace on another thread; else leave it to the next lookup.
     """
-    if not tracing.acquire(blocking=wait):
-        return ()
-    try:
-        changes = files.refresh()
-    finally:
-        tracing.release()
+    with untraced(wait) as free:
+        changes = files.refresh() if free else ()
     for change in changes:
         if change.error is not None:
             tell(_words(change, change.error), bad=True)
     return changes
+
+
+@contextlib.contextmanager
+def untraced(wait: bool = True) -> Iterator[bool]:
+    """Keep other threads from tracing; gives whether that could be had.
+
+    Args:
+        wait: Wait for a trace on another thread; else give False while there is one.
+    """
+    free = tracing.acquire(blocking=wait)
+    try:
+        yield free
+    finally:
+        if free:
+            tracing.release()
 
 
 def _words(change: Change, error: BaseException) -> str:

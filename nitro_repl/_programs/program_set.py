@@ -15,6 +15,7 @@ from .blueprint import Batch, Blueprint
 from .cache import ProgramCache
 from .key import Source, aval, struct, thread_settings
 from .spec import Asker, Program, Spec
+from .standing import Standing, stale_names
 from .step import EvalStep, FusedStep, SplitStep, TrainStep
 
 Avals = Mapping[str, Any]
@@ -161,8 +162,12 @@ class ProgramSet:
 
     def moved(self, blueprint: Blueprint) -> tuple[str, ...]:
         """Names of programs that a newer blueprint would make anew."""
+        return stale_names(self.standings(blueprint))
+
+    def standings(self, blueprint: Blueprint) -> list[Standing]:
+        """Every program beside what a newer blueprint would make of it."""
         source = self._source(blueprint)
-        stale: dict[str, None] = {}
+        found = []
         for program in self.programs:
             model = None
             if program.model is not None:
@@ -171,11 +176,9 @@ class ProgramSet:
                     if program.form == "train"
                     else blueprint.eval_content()
                 )
-            if not self._cache.is_current(program, model, source):
-                stale[program.name] = None
-                if program.name == "forward":
-                    stale["backward"] = None
-        return tuple(stale)
+            current = self._cache.is_current(program, model, source)
+            found.append(Standing(program, current, source, model))
+        return found
 
     def _make_train(self, batch: Batch) -> TrainStep:
         disk.refresh()  # once, so that programs of one step are of one version

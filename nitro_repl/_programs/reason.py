@@ -10,6 +10,7 @@ from typing import Any
 from .._code.diff import explain
 from .._code.fingerprint import Fingerprint
 from .._experiment.view import Read
+from .key import Source
 from .spec import Program
 
 _SHOWN = 3
@@ -38,6 +39,16 @@ def _causes(before: Program, after: Program) -> list[str]:
         causes += explain(before.model, after.model)
     if before.avals != after.avals:
         causes.append(_aval_cause(before.avals, after.avals))
+    return list(dict.fromkeys(causes))
+
+
+def moved(before: Program, source: Source, model: Fingerprint | None) -> list[str]:
+    """What differs in newer code from what a program was made from."""
+    causes: list[str] = []
+    for read, content in before.contents.items():
+        causes += _read_causes(read, content, source.content(read))
+    if before.model is not None and model is not None:
+        causes += explain(before.model, model)
     return list(dict.fromkeys(causes))
 
 

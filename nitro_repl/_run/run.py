@@ -18,6 +18,7 @@ from flax import nnx
 from .._programs.model import copies
 from .._programs.report import Reasons
 from .._programs.spec import Asker
+from .._programs.standing import Standing
 from .._text import tell
 from ..errors import NitroError, RunError, suggest
 from . import registry
@@ -374,6 +375,30 @@ class Run:
             )
         )
         return replace(now, params=params, state=state, fields=fields), programs
+
+    # ---- for what watches the user's code
+
+    def standings(self) -> list[Standing]:
+        """Each program beside what the newest code would make of it.
+
+        Raises:
+            NitroError: The newest code does not fit the run.
+        """
+        with self.surroundings.config():
+            return self._swapper.standings()
+
+    @property
+    def swapping(self) -> bool:
+        """Whether a swap is on its way."""
+        return self._swapper.busy
+
+    def follow(self) -> None:
+        """Start a swap to the newest code, which reports what came of it.
+
+        Raises:
+            RunError: The run is over.
+        """
+        self._swapper.request(by="auto")
 
     # ---- for the handle
 

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -18,6 +19,7 @@ import jax
 from .._programs.optimizer_state import carry_over
 from .._programs.program_set import ProgramSet
 from .._programs.report import Reasons
+from .._programs.standing import Standing, stale_names
 from .._text import tell
 from ..errors import NitroError, RunError, SwapError, suggest
 from .commands import Command
@@ -73,6 +75,7 @@ class Swapper:
         self._loop = loop
         self._lock = threading.Lock()
         self._newest = 0
+        self._asked = 0
         self._bound: Bound = {}
         self._before: list[_Kept] = []
         handle = run.handle
@@ -87,13 +90,32 @@ class Swapper:
     def stale(self) -> tuple[str, ...]:
         """Names of programs that the newest code would make anew."""
         try:
-            plan = self._take(None, self._bound)
+            return stale_names(self.standings())
         except NitroError:
             return ()
-        return self._loop.programs.moved(plan.blueprint)
+
+    def standings(self) -> list[Standing]:
+        """Each program beside what the newest code would make of it.
+
+        Raises:
+            NitroError: The newest code does not fit the run.
+        """
+        plan = self._take(None, self._bound)
+        return self._loop.programs.standings(plan.blueprint)
+
+    @property
+    def busy(self) -> bool:
+        """Whether a swap is on its way."""
+        return self._asked > 0
 
     def request(
-        self, programs: tuple[str, ...], hooks: Bound, *, undo: bool, wait: bool
+        self,
+        programs: tuple[str, ...] = (),
+        hooks: Bound = MappingProxyType({}),
+        *,
+        undo: bool = False,
+        wait: bool = False,
+        by: str = "",
     ) -> Reasons | None:
         """Start a swap; with `wait`, return after the switch what it did."""
         if not self._run.live:
@@ -111,8 +133,9 @@ class Swapper:
                 )
         with self._lock:
             self._newest += 1
+            self._asked += 1
             asked = _Request(
-                self._newest, programs, dict(hooks), undo, asker(), Future()
+                self._newest, programs, dict(hooks), undo, by or asker(), Future()
             )
         thread = threading.Thread(
             target=Surroundings().run,
@@ -137,7 +160,7 @@ class Swapper:
             with self._run.surroundings.config(), _short_switches():
                 notes = self._undo(asked) if asked.undo else self._make(asked)
         except BaseException as error:
-            if tells:
+            if tells and asked.number == self._newest:  # else the newest tells
                 said = f"swap refused, the old programs go on.\n{describe(error)}"
                 tell(said, bad=True)
             asked.done.set_exception(error)
@@ -148,6 +171,8 @@ class Swapper:
             asked.done.set_result(lines)
         finally:
             self._run.note = ""
+            with self._lock:
+                self._asked -= 1
 
     def _make(self, asked: _Request) -> list[str]:
         """Compile the newest code and switch to it."""

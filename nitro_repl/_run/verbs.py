@@ -153,6 +153,21 @@ VERBS: dict[str, Verb] = {
                 _RUN,
             ),
         ),
+        Verb(
+            "auto",
+            "what an edit of a cell or a file does: say or set it",
+            "module",
+            "Level",
+            (
+                Parameter(
+                    "level",
+                    "word",
+                    "0: nothing; 1: stale programs are named; 2: and swapped",
+                    int,
+                    offers="levels",
+                ),
+            ),
+        ),
         Verb("status", "show the run at this moment", "run", "Status", (_RUN,)),
         Verb("programs", "list the compiled programs", "module", "programs"),
         Verb("why", "say what was compiled or reused, and why", "module", "Reasons"),

@@ -6,6 +6,8 @@ import threading
 
 import pytest
 
+from tests.cells import until
+
 
 def snapshot(shell):
     """All that an extension can leave behind in a shell."""
@@ -18,12 +20,13 @@ def snapshot(shell):
         "matchers": list(shell.Completer.custom_matchers),
         "events": {k: list(v) for k, v in shell.events.callbacks.items()},
         "cells": list(_where._resolvers),
-        "threads": [t for t in threading.enumerate() if t.name.startswith("nitro")],
+        "threads": set(threading.enumerate()),
     }
 
 
 @pytest.fixture
 def clean(bare_shell):
+    bare_shell.find_line_magic("load_ext")  # IPython adds it when it is first wanted
     yield bare_shell
     if "nitro_repl" in bare_shell.extension_manager.loaded:
         bare_shell.run_line_magic("unload_ext", "nitro_repl")
@@ -36,6 +39,17 @@ def test_load_use_unload_leaves_nothing(clean):
     assert snapshot(clean) != before
     clean.run_cell("%nitro help").raise_error()
     clean.run_line_magic("unload_ext", "nitro_repl")
+    assert snapshot(clean) == before
+
+
+def test_unload_ends_the_watching_of_files(clean, user_file):
+    before = snapshot(clean)
+    clean.run_line_magic("load_ext", "nitro_repl")
+    clean.run_cell("import nitro_user_file").raise_error()
+    names = {t.name for t in threading.enumerate()}
+    assert "nitro-observer" in names
+    clean.run_line_magic("unload_ext", "nitro_repl")
+    until(lambda: set(threading.enumerate()) <= before["threads"])
     assert snapshot(clean) == before
 
 

@@ -161,3 +161,29 @@ def test_shutdown_while_training_exits_cleanly_within_five_seconds(own_kernel, b
     if busy:
         own_kernel.run("%nitro set scale 0.5").succeed()
     assert own_kernel.shut_down(timeout=5.0) == 0
+
+
+def test_a_saved_file_is_swapped_in_and_told_in_the_cell_that_ran_last(own_kernel):
+    kernel = own_kernel
+    kernel.run("open('kernel_loss.py', 'w').write('def scaled(x): return 1.0 * x')")
+    kernel.run(
+        "import importlib, sys\n"
+        "sys.path.insert(0, '')\n"
+        "importlib.invalidate_caches()\n"
+        "from kernel_loss import scaled\n"
+        "@Tiny.hook\n"
+        "def loss(self, logits, *, y):\n"
+        "    return scaled((logits ** 2).mean())"
+    ).succeed()
+    kernel.run("run = %nitro train Tiny\nrun.advance(1)\nrun.resume()").succeed()
+    kernel.run("%nitro auto 2").succeed()
+    last = kernel.run(
+        "'saved as an editor would'\n"
+        "open('other.tmp', 'w').write('def scaled(x): return 2.0 * x')\n"
+        "import os\n"
+        "os.replace('other.tmp', 'kernel_loss.py')"
+    ).succeed()
+    last.wait_for_text("switched at step")
+    assert "constant 1.0 -> 2.0 in scaled()" in last.text
+    assert kernel.run("print(run.stale, run.live)").text == "() True\n"
+    assert own_kernel.shut_down(timeout=5.0) == 0

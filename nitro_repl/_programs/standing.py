@@ -1,0 +1,58 @@
+"""A compiled program beside what newer code would make of it.
+
+Compares content only; nothing is traced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+
+from .._code.fingerprint import Fingerprint
+from . import reason
+from .key import Source
+from .spec import Program
+
+
+@dataclass(frozen=True, eq=False)
+class Standing:
+    """One program and the newest content of what it was made from.
+
+    Attributes:
+        program: The program.
+        current: Whether newer code says the same.
+        source: The newer code.
+        model: The newer model, if the program holds one.
+    """
+
+    program: Program
+    current: bool
+    source: Source
+    model: Fingerprint | None
+
+    @property
+    def key(self) -> Hashable:
+        """The same for programs that ask the same of the code."""
+        return self.program.name, self.program.form, self.program.reads
+
+    @property
+    def content(self) -> Hashable:
+        """What the newer code says; equal for equal code."""
+        digests = tuple(self.source.digest(read) for read in self.program.reads)
+        return (self.model.digest if self.model is not None else None, digests)
+
+    @property
+    def causes(self) -> tuple[str, ...]:
+        """What the newer code says differently, in words."""
+        return tuple(reason.moved(self.program, self.source, self.model))
+
+
+def stale_names(standings: Iterable[Standing]) -> tuple[str, ...]:
+    """The names of the programs that newer code would make anew."""
+    stale: dict[str, None] = {}
+    for standing in standings:
+        if not standing.current:
+            stale[standing.program.name] = None
+            if standing.program.name == "forward":
+                stale["backward"] = None
+    return tuple(stale)

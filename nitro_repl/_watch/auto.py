@@ -1,0 +1,121 @@
+"""Follows edits after each cell and each saved file: names what is stale, or swaps.
+
+Never raises into a cell, never waits in one for a trace, and never looks in the middle
+of a trace.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from .._code.files import files
+from .._programs import disk
+from .._run import registry
+from .._run.run import Run
+from .._text import tell
+from ..errors import MagicError, NitroError
+from .level import LEVELS, Level
+from .news import News
+from .saves import Saves
+
+_AGAIN_S = 0.5  # while programs are made, not all of them are there to look at
+
+
+class Auto:
+    """The follower of one process; `close` ends it."""
+
+    def __init__(self) -> None:
+        self._level = 1
+        self._checking = threading.Lock()
+        self._news = News()
+        self._saves = Saves(self._saved)
+        self._failure = ""
+
+    @property
+    def level(self) -> Level:
+        """How far edits are followed."""
+        return Level(self._level)
+
+    def set(self, number: int) -> Level:
+        """Follow edits as far as this.
+
+        Raises:
+            MagicError: There is no such level.
+        """
+        if number not in LEVELS:
+            raise MagicError(f"there is no auto level {number}", fix="0, 1 or 2")
+        with self._checking:
+            if number > max(self._level, 1):
+                self._news.forget()  # what was only named is to be swapped
+            self._level = number
+        return self.level
+
+    def after_cell(self) -> None:
+        """Look at what a cell has changed, or have it looked at after a trace."""
+        self._look(wait=False)
+
+    def close(self) -> None:
+        """Watch no more."""
+        self._saves.close()
+
+    # ---- looking
+
+    def _saved(self) -> None:
+        if self._level:
+            self._look(wait=True)
+
+    def _look(self, wait: bool) -> None:
+        try:
+            if not self._checked(wait):
+                self._saves.ask(0.0)
+        except Exception as error:
+            said = f"{type(error).__name__}: {error}"
+            if said != self._failure:
+                self._failure = said
+                tell(f"nitro: auto could not look for edits: {said}", bad=True)
+
+    def _checked(self, wait: bool) -> bool:
+        """Look at files and runs; without waiting, False if someone traces or looks."""
+        if not self._checking.acquire(blocking=wait):
+            return False
+        try:
+            with disk.untraced(wait) as free:
+                if free:
+                    disk.refresh()
+                    self._follow_runs()
+            if free:
+                self._saves.follow(files.paths())
+            return free
+        finally:
+            self._checking.release()
+
+    # ---- runs
+
+    def _follow_runs(self) -> None:
+        if not self._level:
+            return
+        for run in _concerned():
+            if run.swapping and self._level == 1:
+                self._saves.ask(_AGAIN_S)  # it may be taking this very edit
+            else:
+                self._follow(run)
+            if run.live and run.phase.startswith(("starting", "compiling")):
+                self._saves.ask(_AGAIN_S)
+
+    def _follow(self, run: Run) -> None:
+        notice = self._news.take(run)
+        if notice is None:
+            return
+        if self._level == 2 and notice.fits and run.live:
+            try:
+                run.follow()
+            except NitroError:  # it has just ended
+                return
+        else:
+            tell(notice.text, bad=not notice.fits)
+
+
+def _concerned() -> list[Run]:
+    """The live runs, and the one that verbs act on."""
+    runs = list(registry.runs.values())
+    return [run for run in runs if run.live or run is registry.current()]

@@ -1,0 +1,297 @@
+from __future__ import annotations
+
+import importlib
+import sys
+import threading
+
+import pytest
+
+from nitro_repl._programs.trace import tracing
+from nitro_repl._watch.news import News
+from tests.cells import DATA, IMPORTS, LOSS, TINY, until
+
+LOUDER = LOSS.replace("wrong * wrong", "{} * wrong * wrong")
+TRAIN = "run = %nitro train Tiny --paused --run-dir None --logger None\nrun.advance(2)"
+
+
+class Console:
+    """A shell with a live run, and what was said since the last look."""
+
+    def __init__(self, shell, capsys):
+        self.shell = shell
+        self.capsys = capsys
+        self.text = ""
+
+    def cell(self, source):
+        """Run a cell; what was said by its end."""
+        self.capsys.readouterr()
+        self.text = ""
+        self.shell.run_cell(source).raise_error()
+        return self.said()
+
+    def said(self):
+        """All that was said since the last cell began."""
+        out, err = self.capsys.readouterr()
+        self.text += out + err
+        return self.text
+
+    def waits_for(self, words):
+        """Wait until something is said, in whatever thread."""
+        until(lambda: words in self.said())
+        return self.text
+
+    @property
+    def run(self):
+        return self.shell.user_ns["run"]
+
+    def settled(self):
+        """The run, when no swap is on its way."""
+        until(lambda: not self.run.swapping)
+        return self.run
+
+
+@pytest.fixture
+def console(shell, capsys):
+    made = Console(shell, capsys)
+    for source in (IMPORTS, DATA, LOSS, TINY, TRAIN):
+        made.cell(source)
+    yield made
+    shell.run_cell("for run in list(nitro.runs.values()):\n    run.stop()")
+
+
+# -- cells
+
+
+def test_the_level_is_told_set_and_refused(console, shell, capsys):
+    assert "auto 1" in console.cell("_level = %nitro auto\nprint(_level)")
+    assert "auto 2" in console.cell(
+        "print(get_ipython().run_line_magic('nitro', 'auto 2'))"
+    )
+    assert "auto 2" in console.cell("_level = %nitro auto\nprint(_level)")
+    shell.run_cell("%nitro auto 3")
+    assert "UsageError: there is no auto level 3: 0, 1 or 2" in capsys.readouterr().err
+
+
+def test_an_edit_is_named_once_with_its_cause(console):
+    said = console.cell(LOUDER.format(2.0))
+    assert said.count("stale in run") == 1
+    assert f"{console.run.id}: loss (" in said
+    assert "squared_error" in said
+    assert "%nitro swap" in said
+    assert console.cell("pass") == ""
+    assert console.cell(LOUDER.format(2.0)) == ""
+    said = console.cell(LOUDER.format(3.0))
+    assert said.count("stale in run") == 1
+    assert console.cell("x = 1") == ""
+
+
+def test_an_undone_edit_is_silent_and_made_again_it_is_named_again(console):
+    assert "stale" in console.cell(LOUDER.format(2.0))
+    assert console.cell(LOSS) == ""
+    assert console.run.stale == ()
+    assert "stale" in console.cell(LOUDER.format(2.0))
+
+
+def test_only_what_is_new_is_named(console):
+    assert "loss" in console.cell(LOUDER.format(2.0))
+    said = console.cell(
+        "@Tiny.hook\ndef optimizer(self, hp):\n    return optax.adam(hp.learning_rate)"
+    )
+    assert "optimizer" in said
+    assert "loss" not in said
+
+
+def test_an_edit_that_a_swap_took_is_not_named(console):
+    said = console.cell(LOUDER.format(2.0) + "\nrun.swap()")
+    assert "stale" not in said
+    assert "stale" in console.cell(LOUDER.format(3.0))  # control
+    said = console.cell(LOUDER.format(4.0) + "\nrun.swap(wait=False)")
+    console.settled()
+    assert "stale" not in console.waits_for("switched at step")
+
+
+def test_the_run_that_ended_last_is_named_too(console):
+    console.cell("run.stop()")
+    said = console.cell(LOUDER.format(2.0))
+    assert "stale in run" in said
+    assert "a new Nitro takes" in said
+    console.cell("%nitro auto 2")
+    assert "stale in run" in console.cell(LOUDER.format(3.0))
+
+
+def test_level_0_is_silent_until_it_is_raised(console):
+    console.cell("%nitro auto 0;")
+    assert console.cell(LOUDER.format(2.0)) == ""
+    assert "stale in run" in console.cell("%nitro auto 1;")
+
+
+def test_looking_makes_no_program_and_traces_nothing(console):
+    events = len(console.shell.user_ns["nitro"].programs.events())
+    console.cell(LOUDER.format(2.0))
+    console.cell("pass")
+    assert len(console.shell.user_ns["nitro"].programs.events()) == events
+
+
+def test_a_new_code_that_does_not_fit_is_told_once(console):
+    for level in (1, 2):
+        console.cell(f"%nitro auto {level};")
+        said = console.cell("ROWS2 = ROWS\n" + TINY.replace("ROWS,", "ROWS2,"))
+        assert said.count("does not fit run") == 1
+        assert "build_data" in said
+        assert console.cell("pass") == ""
+        assert console.cell(TINY) == ""
+    assert console.run.phase == "paused"
+
+
+# -- level 2
+
+
+def test_level_2_swaps_after_the_cell_and_says_so_once(console):
+    console.cell("%nitro auto 2;")
+    console.cell(LOUDER.format(2.0))
+    said = console.waits_for("switched at step")
+    assert console.settled().stale == ()
+    assert said.count("switched") == 1
+    assert "loss" in said
+    assert "stale in" not in said
+    assert console.cell("pass") == ""
+    entries = [e for e in console.run.journal.entries if e["command"] == "swap"]
+    assert [entry["by"] for entry in entries] == ["auto"]
+
+
+def test_raising_the_level_swaps_what_was_only_named(console):
+    assert "stale" in console.cell(LOUDER.format(2.0))
+    console.cell("%nitro auto 2;")
+    console.waits_for("switched at step")
+    assert console.settled().stale == ()
+
+
+def test_a_swap_that_fails_is_told_once_and_the_run_goes_on(console):
+    console.cell("%nitro auto 2;")
+    console.cell(LOUDER.format("no_such_name"))
+    said = console.waits_for("swap refused")
+    assert "no_such_name" in said
+    console.settled()
+    assert console.cell("pass") == ""
+    console.cell("run.advance(1)")
+    assert console.run.step == 3
+    console.cell("no_such_name = 2.0")
+    console.waits_for("switched at step")
+    assert console.settled().stale == ()
+
+
+def test_a_swap_that_was_undone_stays_undone(console):
+    console.cell("%nitro auto 2;")
+    console.cell(LOUDER.format(2.0))
+    console.waits_for("switched at step")
+    console.settled()
+    console.cell("run.swap(undo=True)")
+    assert console.run.stale == ("loss",)
+    console.cell("pass")
+    assert not console.run.swapping
+    assert console.run.stale == ("loss",)
+    console.cell(LOUDER.format(3.0))
+    console.waits_for("switched at step")
+    assert console.settled().stale == ()
+
+
+# -- while something is traced
+
+
+def test_a_cell_does_not_wait_for_a_trace_and_its_edit_is_named_after_it(console):
+    held, done = threading.Event(), threading.Event()
+
+    def trace():
+        with tracing:
+            held.set()
+            assert done.wait(60)
+
+    thread = threading.Thread(target=trace)
+    thread.start()
+    assert held.wait(60)
+    try:
+        assert console.cell(LOUDER.format(2.0)) == ""
+    finally:
+        done.set()
+        thread.join()
+    assert console.waits_for("stale in run").count("stale") == 1
+    assert console.cell("pass") == ""
+
+
+def test_no_failure_reaches_the_cell_and_it_is_said_once(console, monkeypatch):
+    def take(self, run):
+        raise ZeroDivisionError("mine")
+
+    monkeypatch.setattr(News, "take", take)
+    said = console.cell("x = 1")
+    assert "could not look for edits: ZeroDivisionError: mine" in said
+    assert console.cell("x = 2") == ""
+
+
+# -- files
+
+
+@pytest.fixture
+def module(console, tmp_path, monkeypatch):
+    """A loss in a file, used by the live run."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    file = tmp_path / "nitro_auto_loss.py"
+    file.write_text("import jax\n" + LOSS)
+    importlib.invalidate_caches()
+    console.cell("from nitro_auto_loss import squared_error\nrun.swap()")
+    assert console.run.stale == ()
+    yield file
+    sys.modules.pop("nitro_auto_loss", None)
+
+
+def test_a_saved_file_is_named_without_a_cell(console, module):
+    module.write_text("import jax\n" + LOUDER.format(2.0))
+    said = console.waits_for("stale in run")
+    assert "squared_error" in said
+    assert "nitro_auto_loss.py" in said
+    assert console.cell("pass") == ""
+    module.write_text("import jax\n" + LOUDER.format(2.0) + "# a comment\n")
+    module.write_text("import jax\n" + LOUDER.format(3.0))
+    assert console.waits_for("stale in run").count("stale in run") == 1
+
+
+def test_saves_of_every_kind_are_swapped_in_and_none_is_lost(console, module, tmp_path):
+    console.cell("%nitro auto 2;")
+    steps = 0
+
+    def save(text, how):
+        if how == "rename":
+            temporary = tmp_path / "nitro_auto_loss.py.tmp"
+            temporary.write_text(text)
+            temporary.replace(module)
+        else:
+            if how == "anew":
+                module.unlink()
+            module.write_text(text)
+
+    for k, how in enumerate(["rename"] * 5 + ["in place"] * 2 + ["anew"]):
+        console.cell("pass")
+        save("import jax\n" + LOUDER.format(f"{k + 2}.0"), how)
+        console.waits_for("switched at step")
+        assert console.settled().stale == ()
+        steps += 1
+        assert console.text.count("switched") == 1
+    assert (
+        len([e for e in console.run.journal.entries if e["by"] == "auto"]) == steps == 8
+    )
+
+
+def test_files_that_fail_are_told_once_each_and_the_last_edit_is_applied(
+    console, module
+):
+    console.cell("%nitro auto 2;")
+    module.write_text("def squared_error(:\n")
+    assert console.waits_for("does not parse").count("does not parse") == 1
+    module.write_text("import no_such_module\n" + LOUDER.format(2.0))
+    said = console.waits_for("does not run")
+    assert said.count("does not parse") == said.count("does not run") == 1
+    console.cell("run.advance(1)")
+    module.write_text("import jax\n" + LOUDER.format(4.0))
+    console.waits_for("switched at step")
+    assert console.settled().step == 3
+    assert console.run.stale == ()
