@@ -19,6 +19,7 @@ from .._programs.explain import hooks_explained
 from .._programs.key import Snapshot, Source, struct
 from .._programs.model import Leaves, Structure, take_apart
 from .._programs.optimizer_state import initial
+from .._programs.persistent import compiling
 from .._programs.trace import epoch
 from ..errors import FieldError
 from .live import Values
@@ -63,6 +64,7 @@ def check(experiment: Experiment, hooks: Hooks) -> None:
                 )
 
 
+@compiling()  # layers are made by many small programs: a restart finds those too
 def build(
     experiment: Experiment, hooks: Hooks, seed: int, *, abstract: bool = False
 ) -> Built:
@@ -135,6 +137,7 @@ def blueprint(
     return Blueprint(experiment, hooks, structure, fields, hyper, tree, opt_avals, made)
 
 
+@compiling()
 def optimizer_state(plan: Blueprint, params: Leaves, values: Values) -> Any:
     """A fresh optimizer state for these parameters, as optax makes it."""
     with hooks_explained("optimizer"):
