@@ -266,10 +266,16 @@ class _Reader:
             kind, name, attrs = start
             if i > 1 and ops[i - 2].name in LOADS_GLOBAL and ops[i - 2].arg == "super":
                 attrs = (SUPER,)  # `super(A, self)` takes A apart, nothing else does
-            while i < len(ops) and ops[i].name in LOADS_ATTR:
+            stored = ops[i - 1].name in STORES
+            while i < len(ops) and ops[i].name in LOADS_ATTR and not stored:
                 attrs = (*attrs, ops[i].arg)
                 i += 1
-            called = i < len(ops) and ops[i].name == "CALL" and ops[i].arg == 0
+            called = (
+                not stored
+                and i < len(ops)
+                and ops[i].name == "CALL"
+                and ops[i].arg == 0
+            )
             self.reads[Read(kind, name, attrs, called)] = None
         for name in self.imported:
             if name in self.names:  # bound as a global, not as a local
@@ -277,8 +283,10 @@ class _Reader:
                 self.reads[Read("import", module, attrs, False)] = None
 
     def _root(self, op: Op) -> tuple[str, str, tuple[str, ...]] | None:
-        if op.name in LOADS_GLOBAL:
-            return "global", op.arg, ()
+        if op.name in LOADS_GLOBAL or op.name == "STORE_GLOBAL":
+            return "global", op.arg, ()  # what it leaves there is its result too
+        if op.name == "STORE_DEREF" and op.arg in self.code.co_freevars:
+            return "free", op.arg, ()
         if op.kind in ("local", "free") and op.name.startswith("LOAD"):
             if op.arg in self.imported:
                 return "import", *self.imported[op.arg]

@@ -15,7 +15,8 @@ from jax.extend import core
 
 from .._code.fingerprint import Fingerprint, Reason, fingerprint
 from .._experiment.view import Read, Reads
-from .key import Source
+from .explain import kept_error
+from .key import KEPT_TRACER, Source
 from .spec import Spec
 from .trace import Slot, Trace, select, trace
 
@@ -62,14 +63,26 @@ def _attempt(spec: Spec, source: Source) -> Candidate:
     ]
     if model_before and model and model_before.digest != model.digest:
         moved.append("the model changes while it is traced")
+    _check_kept(spec.name, (*after.unsound(traced.reads), *_doubts(model)))
     closed, inputs, outputs = _interface(spec, traced)
     doubts = (
         *before.unsound(traced.reads),
-        *(model_before.unsound if model_before else ()),
+        *_doubts(model_before),
     )
     return Candidate(
         traced, after, model, tuple(moved), doubts, closed, inputs, outputs
     )
+
+
+def _doubts(model: Fingerprint | None) -> tuple[Reason, ...]:
+    return model.unsound if model is not None else ()
+
+
+def _check_kept(name: str, doubts: Iterable[Reason]) -> None:
+    """Refuse code that keeps arrays of its trace, before anyone uses them."""
+    for reason in doubts:
+        if reason.startswith(KEPT_TRACER):
+            raise kept_error(name, reason.removeprefix(f"{KEPT_TRACER} in "))
 
 
 def unsound(made: Candidate, *, shareable: bool) -> tuple[str, ...]:

@@ -28,7 +28,7 @@ _FRAME = re.compile(r'^ *File "(.+)", line (\d+)', re.MULTILINE)
 _KNOWN: tuple[tuple[type[Exception] | tuple[type[Exception], ...], str, str], ...] = (
     (
         jax.errors.UnexpectedTracerError,
-        "an array of a trace was kept on a global, a list or an object, and used again",
+        "an array of a trace was kept on a global, a list or an object",
         "return the value from the hook instead of storing it",
     ),
     (
@@ -80,8 +80,13 @@ def kept_array(program: str, jaxpr: Any, kept: Sequence[Any]) -> HookError:
         for eqn in jaxpr.eqns
         if any(var is old for var in eqn.invars for old in kept)
     )
-    where = place_in(getattr(next(uses, None), "source_info", None))
-    return HookError(_KEPT, where=f"program `{program}`, {where}", fix=_RETURN)
+    return kept_error(program, place_in(getattr(next(uses, None), "source_info", None)))
+
+
+def kept_error(program: str, where: str) -> HookError:
+    """The error for code that keeps arrays of a trace."""
+    fix = f"{_RETURN};\nthen empty what it was stored in"
+    return HookError(_KEPT, where=f"program `{program}`, {where}", fix=fix)
 
 
 def place_in(source: Any) -> str:

@@ -25,6 +25,9 @@ from .._experiment.device import default_device, signature as device_signature
 from .._experiment.hooks import Hooks
 from .._experiment.view import Read
 
+KEPT_TRACER = "an array of another trace"
+"""How the content of a value says that a trace has left an array in it."""
+
 _GRAPHDEFS_KEPT = 64
 
 Aval = tuple[tuple[int, ...], str, bool]
@@ -174,8 +177,6 @@ def model_content(graphdef: Any) -> Fingerprint:
 
 
 def _reduce_array(value: jax.Array) -> object:
-    if isinstance(value, Tracer):
-        return Opaque("a tracer from another trace")
     if not value.is_fully_addressable or value.is_deleted():
         return Opaque("a jax array whose content cannot be read")
     if jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key):
@@ -272,6 +273,7 @@ def _open_graphdef(graphdef: Any) -> object:
     return ("graphdef", "\n".join(plain), live)
 
 
+register(Tracer, lambda value: Opaque(KEPT_TRACER))
 register(jax.Array, _reduce_array)
 register(_is_jitted, _reduce_jitted)
 register(jax.tree_util.PyTreeDef, lambda value: ("treedef", str(value)))

@@ -370,6 +370,101 @@ def test_a_loss_that_does_not_trace_leaves_the_old_one_running():
     assert losses(run) == expected
 
 
+LEAKS = {
+    "in a list": "KEPT.append(logits)",
+    "in a global": "global LAST; LAST = logits",
+    "in a variable of a closure": "remember(logits)",
+    "in a dict, of a helper": "helper(logits)",
+    "on an object": "HOLDER.last = logits.mean()",
+}
+
+
+@pytest.mark.parametrize("name", LEAKS)
+def test_a_loss_that_leaks_an_array_of_its_trace_is_refused_where_it_leaks(name):
+    book = tiny(
+        """
+import types
+KEPT, SEEN, HOLDER, LAST = [], {}, types.SimpleNamespace(), None
+def helper(x):
+    SEEN["x"] = x * 2
+def make():
+    last = None
+    def remember(x):
+        nonlocal last
+        last = x
+    return remember
+remember = make()
+"""
+    )
+    expected = losses(book.train(max_steps=4))
+    with live(book) as run:
+        book.cell(
+            f"@Tiny.hook\ndef loss(self, logits, *, y):\n    {LEAKS[name]}\n"
+            "    return logits.mean()\n"
+        )
+        for _ in range(2):  # what the first try left behind is no excuse
+            refused(book, run, "array of a trace", "return the value", "loss")
+        book.cell(
+            "KEPT.clear(); SEEN.clear(); HOLDER = types.SimpleNamespace()\n"
+            "LAST = None; remember = make()\n"
+            "@Tiny.hook\ndef loss(self, logits, *, y):\n"
+            "    return squared_error(logits, y, self.smoothing)\n"
+        )
+        run.swap()
+    assert losses(run) == expected
+
+
+def test_an_edit_during_the_compile_of_a_swap_is_for_the_next_one():
+    book = tiny("GAIN = 1.5")
+    with live(book) as run:
+        wait, go = threading.Event(), threading.Event()
+
+        def hold(event, seconds, **details):
+            fun = details.get("fun_name")
+            if event == LOWERED and fun == "jit(nitro_loss)" and not wait.is_set():
+                wait.set()
+                assert go.wait(60)
+
+        cell = "@Tiny.hook\ndef loss(self, logits, *, y):\n    return {} + GAIN\n"
+        book.cell(cell.format("0 * jnp.expm1(logits).mean()"))
+        jax.monitoring.register_event_duration_secs_listener(hold)
+        try:
+            swap = in_thread(run.swap)
+            assert wait.wait(60)
+            book.cell("GAIN = 2.5")
+            run.pause()  # commands are heard meanwhile
+        finally:
+            go.set()
+            jax.monitoring.unregister_event_duration_listener(hold)
+        swap()
+        assert run.stale == ("loss",)
+        run.advance(1)
+        assert losses(run)[-1] == 1.5, "the code as it was traced"
+        run.swap()
+        assert run.stale == ()
+        run.advance(1)
+        assert losses(run)[-1] == 2.5
+
+
+def test_many_edits_and_swaps_at_once_end_with_the_last_edit():
+    book = tiny()
+    with live(book) as run:
+        run.resume()
+        for number in range(8):
+            book.cell(
+                "@Tiny.hook\ndef loss(self, logits, *, y):\n"
+                f"    return 0 * logits.mean() + {number}.25\n"
+            )
+            run.swap(wait=False)
+        until(lambda: not run.note and not swap_threads())
+        run.swap()
+        run.pause()
+        assert run.exception is None
+        assert run.stale == ()
+        run.advance(1)
+        assert losses(run)[-1] == 7.25
+
+
 def test_a_refused_swap_without_waiting_says_why(capsys):
     book = tiny()
     with live(book) as run:
