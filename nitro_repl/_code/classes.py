@@ -7,7 +7,8 @@ not content: running an unchanged class statement again gives the same digest.
 from __future__ import annotations
 
 import types
-from typing import Any
+import weakref
+from typing import Any, NamedTuple
 
 from . import origin
 from .walk import Piece, Walk, check_outside, data
@@ -130,21 +131,37 @@ def _place(cls: type) -> str:
 def instance_names(value: Any) -> dict[str, Any] | None:
     """The attributes an instance holds itself; None if it cannot hold any."""
     kind = type(value)
+    slots = _slots.get(kind)
+    if slots is None:
+        slots = _slots[kind] = _find_slots(kind)
     names: dict[str, Any] = {}
-    has_slots = False
-    for base in kind.__mro__:
-        slots = vars(base).get("__slots__")
-        if slots is None:
+    for name, member in slots.members:
+        try:
+            names[name] = member.__get__(value, kind)
+        except AttributeError:
             continue
-        has_slots = True
-        for name, member in vars(base).items():
-            if isinstance(member, types.MemberDescriptorType):
-                try:
-                    names[name] = member.__get__(value, kind)
-                except AttributeError:
-                    continue
     own = getattr(value, "__dict__", None)
     if isinstance(own, dict):
         names.update(own)
         return names
-    return names if has_slots else None
+    return names if slots.declared else None
+
+
+class _Slots(NamedTuple):
+    declared: bool
+    members: tuple[tuple[str, types.MemberDescriptorType], ...]
+
+
+# Of each class for good: slots are made with their class, and never later.
+_slots: weakref.WeakKeyDictionary[type, _Slots] = weakref.WeakKeyDictionary()
+
+
+def _find_slots(kind: type) -> _Slots:
+    bases = [base for base in kind.__mro__ if vars(base).get("__slots__") is not None]
+    members = {
+        name: member
+        for base in bases
+        for name, member in vars(base).items()
+        if isinstance(member, types.MemberDescriptorType)
+    }
+    return _Slots(bool(bases), tuple(members.items()))

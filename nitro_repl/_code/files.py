@@ -26,6 +26,7 @@ class Files:
         self._lock = threading.RLock()
         self._busy = False
         self._seen: dict[str, types.ModuleType] = {}
+        self._imported: list[tuple[str, types.ModuleType]] = []
         self._files: dict[str, UserFile] = {}
         self._without: dict[str, types.ModuleType] = {}
         self._providers: list[Provider] = []
@@ -75,13 +76,17 @@ class Files:
 
     def _discover(self) -> bool:
         """Follow what was imported since; whether there is anything new."""
-        found = False
-        for name, module in list(sys.modules.items()):
+        imported = list(sys.modules.items())
+        if imported == self._imported:  # the same objects: as a rule nothing is new
+            return False
+        found, begun = False, False
+        for name, module in imported:
             if self._seen.get(name) is module:
                 continue
             if not isinstance(module, types.ModuleType):
                 continue
             if getattr(vars(module).get("__spec__"), "_initializing", False):
+                begun = True
                 continue
             self._seen[name] = module
             found = self._follow(name, module) or found
@@ -90,6 +95,7 @@ class Files:
                 del self._seen[name]
                 self._files.pop(name, None)
                 self._without.pop(name, None)
+        self._imported = [] if begun else imported
         return found
 
     def _follow(self, name: str, module: types.ModuleType) -> bool:

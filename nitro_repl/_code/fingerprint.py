@@ -14,10 +14,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from .arrays import LARGE, Hashed as Hashed
 from .readable import text_of
 from .references import hash_text
 from .values import Opaque as Opaque, add_reducer, expander
-from .walk import Piece, Reason as Reason, Walk
+from .walk import Arrays, Piece, Reason as Reason, Walk
 
 PYTHON = f"python {sys.version_info[:3]}"  # bytecode and library belong to a version
 
@@ -47,6 +48,29 @@ class Part:
     shape: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class LargeArray:
+    """Arrays under one name that are large together.
+
+    Attributes:
+        name: What the user calls it: `TABLE`, `argument 0 of a partial`.
+        nbytes: Of all of them.
+        count: How many.
+        text: `float32[3000000]`, of the first.
+        shapes: Of each.
+        reader: The function or class that reads it, with its place, or ''.
+        via: The chain of functions from the root to that reader.
+    """
+
+    name: str
+    nbytes: int
+    count: int
+    text: str
+    shapes: tuple[tuple[int, ...], ...]
+    reader: str
+    via: tuple[str, ...]
+
+
 @dataclass(frozen=True)
 class Fingerprint:
     """The content of a value and of what it reaches.
@@ -69,19 +93,31 @@ class Fingerprint:
         """The named pieces, nearest first, as they were when the walk was made."""
         return tuple(map(_part, self._pieces))
 
+    @property
+    def arrays(self) -> tuple[LargeArray, ...]:
+        """Names under which large arrays were reached, nearest first."""
+        return tuple(
+            _large(piece, piece.arrays)
+            for piece in self._pieces
+            if piece.arrays is not None and piece.arrays.nbytes > LARGE
+        )
 
-def fingerprint(value: object, *, owner: type | None = None) -> Fingerprint:
+
+def fingerprint(
+    value: object, *, owner: type | None = None, name: str = "the value"
+) -> Fingerprint:
     """Fingerprint a function, a class or any value.
 
     Args:
         value: What to walk.
         owner: An experiment class: of its user classes only what code can reach counts.
+        name: What the user calls the value, if it has no name of its own.
 
     Returns:
         The digest, with what is needed to explain it.
     """
     walk = Walk(expander, owner)
-    root = Piece("value", "the value", None)
+    root = Piece("value", name, None)
     root.text = text_of(value)
     walk.node((value,), root)  # in a tuple: a number has no node of its own
     walk.run()
@@ -107,6 +143,20 @@ def register(
             `Opaque("why")` when content cannot vouch for it.
     """
     add_reducer(kind, reduce)
+
+
+def _large(piece: Piece, arrays: Arrays) -> LargeArray:
+    first = ", ".join(map(str, arrays.shapes[0]))
+    reader = piece.reader()
+    return LargeArray(
+        name=piece.name,
+        nbytes=arrays.nbytes,
+        count=arrays.count,
+        text=f"{arrays.dtype}[{first}]",
+        shapes=tuple(arrays.shapes),
+        reader=piece.blame() if reader is not None else "",
+        via=reader.via() if reader is not None else (),
+    )
 
 
 def _part(piece: Piece) -> Part:

@@ -5,15 +5,15 @@ A label holds all that the value itself says; what it contains are its children.
 
 from __future__ import annotations
 
-import hashlib
 import types
 import typing
 from collections.abc import Iterable
 from typing import Any
 
 from . import origin
+from .arrays import bytes_digest, digest_of
 from .classes import class_reference, instance_names
-from .large import array_digest
+from .plain import plain_text
 from .references import code_info, constant_token
 from .walk import Expand, Piece, Walk, attributes, check_outside, data
 
@@ -25,13 +25,19 @@ def _items(walk: Walk, values: Iterable[Any], piece: Piece, kids: list[int]) -> 
 
 
 def expand_sequence(walk: Walk, value: Any, piece: Piece, kids: list[int]) -> str:
-    """A list, a tuple or a deque."""
+    """A list or a tuple."""
+    whole = plain_text(value)
+    if whole is not None:
+        return whole
     items = _items(walk, value, piece, kids)
     return f"{type(value).__name__}[{items}]"
 
 
 def expand_dict(walk: Walk, value: Any, piece: Piece, kids: list[int]) -> str:
     """A mapping; its order counts, since code can see it."""
+    whole = plain_text(value)
+    if whole is not None:
+        return whole
     flat = [part for pair in list(value.items()) for part in pair]
     return f"{type(value).__name__}{{{_items(walk, flat, piece, kids)}}}"
 
@@ -206,7 +212,8 @@ def expand_array(walk: Walk, value: Any, piece: Piece, kids: list[int]) -> str:
     label = f"{class_reference(walk, type(value), piece, kids)} {dtype!r} {value.shape}"
     if dtype.hasobject:
         return f"{label} {walk.item(value.tolist(), piece, kids)}"
-    return f"{label} {array_digest(value)}"
+    piece.holds(value.nbytes, dtype, value.shape)
+    return f"{label} {digest_of(value)}"
 
 
 def expand_text(walk: Walk, value: Any, piece: Piece, kids: list[int]) -> str:
@@ -222,8 +229,8 @@ def expand_pattern(walk: Walk, value: Any, piece: Piece, kids: list[int]) -> str
 def expand_bytes(walk: Walk, value: Any, piece: Piece, kids: list[int]) -> str:
     """A bytearray, an array or a memoryview."""
     code = getattr(value, "typecode", "") or getattr(value, "format", "")
-    raw = bytes(value) if isinstance(value, bytearray) else value.tobytes()
-    return f"{type(value).__name__} {code} {hashlib.sha256(raw).hexdigest()}"
+    raw = value if isinstance(value, bytearray) else value.tobytes()
+    return f"{type(value).__name__} {code} {bytes_digest(raw)}"
 
 
 def expand_pickled(walk: Walk, value: Any, piece: Piece, kids: list[int]) -> str:

@@ -46,10 +46,13 @@ def _text_of_container(value: Any) -> str:
 def _short(value: Any) -> bool:
     keys = list(value) if type(value) is dict else []
     parts = [*keys, *value.values()] if type(value) is dict else list(value)
-    return all(
-        type(part) in ATOMS and not (hasattr(part, "__len__") and len(part) > 200)
-        for part in parts
-    )
+    return all(type(part) in ATOMS and not _is_long(part) for part in parts)
+
+
+def _is_long(part: Any) -> bool:
+    if type(part) is int:
+        return part.bit_length() > 200
+    return hasattr(part, "__len__") and len(part) > 200
 
 
 def _text_of_array(value: Any) -> str:

@@ -24,6 +24,7 @@ from .instructions import (
     instructions,
 )
 
+_LONG = 1000  # characters of a string above which a digest stands for it
 SUPER = "super()"  # stands for an attribute: what `super(A, self)` takes of A
 
 
@@ -90,15 +91,17 @@ def constant_token(value: object) -> str:
         return f"{{{','.join(sorted(map(constant_token, value)))}}}"  # type: ignore[arg-type]
     if kind is int:
         return f"int {value:x}"
+    if kind in (str, bytes) and len(value) > _LONG:  # type: ignore[arg-type]
+        return f"{kind.__name__} {len(value)} {hash_text(value)}"  # type: ignore[arg-type]
     if kind is slice:
         parts = value.start, value.stop, value.step  # type: ignore[attr-defined]
         return f"slice{constant_token(parts)}"
     return f"{kind.__name__} {value!r}"
 
 
-def hash_text(text: str) -> str:
+def hash_text(text: str | bytes) -> str:
     """32 hex characters for a text."""
-    data = text.encode("utf-8", "surrogatepass")
+    data = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 

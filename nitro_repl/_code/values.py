@@ -25,6 +25,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import kinds, origin
+from .arrays import Hashed
 from .classes import class_reference, expand_class, instance_names
 from .functions import expand_function
 from .walk import Expand, Piece, Walk, attributes
@@ -93,6 +94,9 @@ def _reduced(
     if isinstance(plain, Opaque):
         walk.unsound(piece, str(plain))
         return f"opaque {name}"
+    if isinstance(plain, Hashed):
+        piece.holds(plain.nbytes, plain.dtype, plain.shape)
+        return f"reduced {name} {plain.said} {plain.dtype} {plain.shape} {plain.digest}"
     return f"reduced {name} {walk.item(plain, piece, kids)}"
 
 

@@ -27,8 +27,12 @@ SKIPPED_ATTRIBUTES = frozenset(
         "__annotate__",
     ]
 )
-LIMIT = 200_000  # nodes; more is a data set or a framework, not code and its constants
+LIMIT = 50_000  # nodes; more is a data set or a framework, not code and its constants
 CODE = ("function", "class")
+
+
+class _TooManyError(Exception):
+    """The limit of nodes is reached."""
 
 
 class Reason(str):
@@ -47,10 +51,38 @@ class Reason(str):
         return self
 
 
+class Arrays:
+    """The arrays of one piece.
+
+    Attributes:
+        nbytes: Of all of them.
+        count: How many.
+        dtype: Of the first.
+        shapes: Of each.
+    """
+
+    __slots__ = ("count", "dtype", "nbytes", "shapes")
+
+    def __init__(self) -> None:
+        self.nbytes = 0
+        self.count = 0
+        self.dtype: Any = None
+        self.shapes: list[tuple[int, ...]] = []
+
+    def add(self, nbytes: int, dtype: Any, shape: tuple[int, ...]) -> None:
+        """Count one more."""
+        if not self.count:
+            self.dtype = dtype
+        self.nbytes += nbytes
+        self.count += 1
+        self.shapes.append(shape)
+
+
 class Piece:
     """A named piece under construction; nodes of plain data count to their piece."""
 
     __slots__ = (
+        "arrays",
         "constants",
         "digest",
         "kind",
@@ -72,10 +104,17 @@ class Piece:
         self.text = ""
         self.where = ""
         self.constants: tuple[Any, ...] = ()
+        self.arrays: Arrays | None = None
 
     def own_digest(self) -> str:
         """Of this piece alone, not of the functions and classes it reaches."""
         return self.digest or hash_text("\n".join(self.labels))
+
+    def holds(self, nbytes: int, dtype: Any, shape: tuple[int, ...]) -> None:
+        """Note an array in this piece."""
+        if self.arrays is None:
+            self.arrays = Arrays()
+        self.arrays.add(nbytes, dtype, shape)
 
     def via(self) -> tuple[str, ...]:
         """Functions and classes from the root down to this piece, without itself."""
@@ -138,6 +177,8 @@ class Walk:
         known = self._seen.get(key)
         if known is not None:
             return known
+        if len(self.graph.labels) >= LIMIT:
+            raise _TooManyError
         index = self._seen[key] = self.graph.add()
         self._keep.append(value)  # an id may not be used again during the walk
         self._pending.append((index, value, piece, expand))
@@ -160,12 +201,13 @@ class Walk:
         graph, pending = self.graph, self._pending
         while pending:
             index, value, piece, expand = pending.popleft()
-            if len(graph.labels) > LIMIT:
-                self.unsound(piece, f"more than {LIMIT} values are reached")
-                return
             kids: list[int] = []
             self.current = index
-            label = (expand or self._expand(value))(self, value, piece, kids)
+            try:
+                label = (expand or self._expand(value))(self, value, piece, kids)
+            except _TooManyError:
+                self.unsound(piece, f"more than {LIMIT} values are reached")
+                return
             graph.labels[index] = label
             graph.children[index] = kids
             if piece.kind not in CODE and not label.startswith(("def ", "class ")):

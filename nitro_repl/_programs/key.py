@@ -6,8 +6,8 @@ wrong program.
 
 from __future__ import annotations
 
+import functools
 import os
-from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -17,18 +17,13 @@ import jax
 import jaxlib
 import optax
 from flax import nnx
-from jax.core import Tracer
 
-from .._code.fingerprint import Fingerprint, Opaque, Reason, fingerprint, register
+from .._code.fingerprint import Fingerprint, Reason, fingerprint
 from .._experiment.base import Experiment
 from .._experiment.device import default_device, signature as device_signature
 from .._experiment.hooks import Hooks
 from .._experiment.view import Read
-
-KEPT_TRACER = "an array of another trace"
-"""How the content of a value says that a trace has left an array in it."""
-
-_GRAPHDEFS_KEPT = 64
+from .jax_values import KEPT_TRACER as KEPT_TRACER  # it teaches the walk, too
 
 Aval = tuple[tuple[int, ...], str, bool]
 
@@ -37,9 +32,14 @@ def aval(value: Any) -> Aval:
     """Shape, dtype and weak type of an array or aval."""
     return (
         tuple(value.shape),
-        str(value.dtype),
+        _dtype_name(value.dtype),
         bool(getattr(value, "weak_type", False)),
     )
+
+
+@functools.lru_cache(maxsize=256)
+def _dtype_name(dtype: Any) -> str:
+    return str(dtype)
 
 
 def struct(value: Any) -> jax.ShapeDtypeStruct:
@@ -128,7 +128,8 @@ class Source:
             return _device_content(self._device.get(read.name))
         if read.kind == "const":
             value = getattr(self.experiment, read.name, None)
-            return fingerprint(self.hooks.renewed(value))
+            name = f"GraphConst {read.name}"
+            return fingerprint(self.hooks.renewed(value), name=name)
         if read.name not in self.hooks:
             return "absent"
         member = self.hooks.renewed(self.hooks[read.name])
@@ -170,113 +171,4 @@ def _device_content(value: Any) -> Fingerprint | Hashable:
 
 def model_content(graphdef: Any) -> Fingerprint:
     """The content of a model's structure: classes, methods, static attributes."""
-    return fingerprint(graphdef)
-
-
-# ---- what the walk cannot open by itself
-
-
-def _reduce_array(value: jax.Array) -> object:
-    if not value.is_fully_addressable or value.is_deleted():
-        return Opaque("a jax array whose content cannot be read")
-    if jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key):
-        return (
-            "prng key",
-            str(value.dtype),
-            jax.device_get(jax.random.key_data(value)),
-        )
-    return ("jax", bool(value.weak_type), jax.device_get(value))
-
-
-def _reduce_jitted(value: Any) -> object:
-    """The wrapped function and the options of `jax.jit` that a trace depends on."""
-    options = value.__getstate__()
-    statics = (tuple(options["static_argnums"]), tuple(options["static_argnames"]))
-    return ("jit", value.__wrapped__, statics, _jit_options(options["cache_miss"]))
-
-
-_JIT_OPTIONS = (
-    "in_shardings_leaves",
-    "out_shardings_leaves",
-    "donate_argnums",
-    "donate_argnames",
-    "keep_unused",
-    "inline",
-    "compiler_options_kvs",
-)
-
-
-def _jit_options(dispatch: Any) -> object:
-    """Donation, inlining and the like, from the closure of jit's dispatch."""
-    dispatch = getattr(dispatch, "__wrapped__", dispatch)
-    for cell in getattr(dispatch, "__closure__", None) or ():
-        if type(cell.cell_contents).__name__ == "PjitInfo":
-            info = cell.cell_contents
-            return tuple(str(getattr(info, name, None)) for name in _JIT_OPTIONS)
-    return Opaque("the options of a jax.jit cannot be read")
-
-
-def _is_jitted(value: object) -> bool:
-    return type(value).__name__ == "PjitFunction" and type(value).__module__.startswith(
-        "jaxlib"
-    )
-
-
-class _GraphDefs:
-    """Remembers what was read off a graphdef, which never changes; its classes do."""
-
-    def __init__(self) -> None:
-        self._known: OrderedDict[int, tuple[Any, object]] = OrderedDict()
-
-    def reduce(self, graphdef: Any) -> object:
-        known = self._known.get(id(graphdef))
-        if known is None:
-            # Kept alive while it is known, so that its id is its own.
-            known = self._known[id(graphdef)] = (graphdef, _open_graphdef(graphdef))
-            while len(self._known) > _GRAPHDEFS_KEPT:
-                self._known.popitem(last=False)
-        return known[1]
-
-
-def _open_graphdef(graphdef: Any) -> object:
-    """Plain parts as one text, and the classes and other values to walk each time."""
-    plain: list[str] = []
-    live: list[object] = []
-
-    def put(value: Any) -> None:
-        if value is None or type(value) in (bool, int, float, complex, str, bytes):
-            plain.append(f"{type(value).__name__} {value!r}")
-        elif type(value) in (tuple, list):
-            plain.append(f"{type(value).__name__} {len(value)}")
-            for item in value:
-                put(item)
-        else:
-            same = next((i for i, seen in enumerate(live) if seen is value), len(live))
-            plain.append(f"live {same}")
-            if same == len(live):
-                live.append(value)
-
-    for node in graphdef.nodes:
-        plain.append(type(node).__name__)
-        for name in ("type", "index", "outer_index", "num_attributes"):
-            put(getattr(node, name, None))
-        metadata = getattr(node, "metadata", None)
-        put(
-            tuple(sorted(metadata.items()))
-            if isinstance(metadata, Mapping)
-            else metadata
-        )
-    for name, attribute in graphdef.attributes:
-        put(name)
-        plain.append(type(attribute).__name__)
-        put(getattr(attribute, "value", None))
-    return ("graphdef", "\n".join(plain), live)
-
-
-register(Tracer, lambda value: Opaque(KEPT_TRACER))
-register(jax.Array, _reduce_array)
-register(_is_jitted, _reduce_jitted)
-register(jax.tree_util.PyTreeDef, lambda value: ("treedef", str(value)))
-register(nnx.GraphDef, _GraphDefs().reduce)
-register(jax.sharding.Sharding, lambda value: ("sharding", str(value)))
-register(jax.Device, lambda value: ("device", str(value)))
+    return fingerprint(graphdef, name="the model")

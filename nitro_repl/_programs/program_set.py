@@ -10,6 +10,7 @@ from typing import Any
 
 import jax
 
+from .._code.arrays import light_look
 from . import disk, training
 from .blueprint import Batch, Blueprint
 from .cache import ProgramCache
@@ -161,8 +162,9 @@ class ProgramSet:
         }
 
     def moved(self, blueprint: Blueprint) -> tuple[str, ...]:
-        """Names of programs that a newer blueprint would make anew."""
-        return stale_names(self.standings(blueprint))
+        """Names of programs that a newer blueprint would make anew; a light look."""
+        with light_look():
+            return stale_names(self.standings(blueprint))
 
     def standings(self, blueprint: Blueprint) -> list[Standing]:
         """Every program beside what a newer blueprint would make of it."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 
+from .._code.arrays import light_look
 from .._programs.optimizer_state import carry_over
 from .._programs.program_set import ProgramSet
 from .._programs.report import Reasons
@@ -88,9 +89,14 @@ class Swapper:
         )
 
     def stale(self) -> tuple[str, ...]:
-        """Names of programs that the newest code would make anew."""
+        """Names of programs that the newest code would make anew.
+
+        A light look: an in-place change of a few elements of a large array is seen by
+        the next swap or `Nitro`, which read it all, but perhaps not by this.
+        """
         try:
-            return stale_names(self.standings())
+            with light_look():
+                return stale_names(self.standings())
         except NitroError:
             return ()
 

@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 
-from .._code.large import glance
+from .._code.arrays import light_look
 from .._programs.standing import Standing, stale_names
 from .._run.run import Run
 from .._text import one_line
@@ -42,7 +42,7 @@ class News:
     def take(self, run: Run) -> Notice | None:
         """The news of a run since the last time, if there is any."""
         try:
-            with glance():
+            with light_look():
                 standings = run.standings()
                 current = {s.key: s.content for s in standings}
         except Exception as error:  # of the user's code too, run to set values up

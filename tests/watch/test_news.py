@@ -71,11 +71,11 @@ def test_a_look_at_another_width_is_no_news(book):
 
 
 def test_a_large_array_is_not_read_again_but_a_new_one_is(book, monkeypatch):
-    from nitro_repl._code import large
+    from nitro_repl._code import arrays
 
     read = []
-    real = large._digest
-    monkeypatch.setattr(large, "_digest", lambda a: read.append(a.nbytes) or real(a))
+    real = arrays._read
+    monkeypatch.setattr(arrays, "_read", lambda a: read.append(a.nbytes) or real(a))
     book.cell(
         "table = np.zeros(2_000_000)\n"
         "def squared_error(logits, label, smoothing):\n"
@@ -86,9 +86,11 @@ def test_a_large_array_is_not_read_again_but_a_new_one_is(book, monkeypatch):
         assert news.take(run) is None
         read.clear()
         assert news.take(run) is None
-        assert max(read) < large.LARGE
-        book.cell("table[1_234_567] = 1.0")  # no glance sees it, a swap does
+        assert max(read, default=0) < arrays.LARGE
+        book.cell("table[1_234_567] = 1.0")  # no light look sees it, a full one does
         assert news.take(run) is None
+        assert run.stale == ()
+        assert not all(standing.current for standing in run.standings())
         assert run.stale == ("loss",)
         assert news.take(run)
         book.cell("table = np.ones(2_000_000)")
