@@ -146,12 +146,11 @@ def test_a_light_look_sees_an_array_rewritten_in_place():
         assert digest(root) != before
 
 
-@pytest.mark.parametrize("change", ["shape", "dtype"])
-def test_a_light_look_sees_an_array_taken_another_way(change):
+def test_a_light_look_sees_an_array_reshaped_in_place():
     table = large()
     root = reader_of(TABLE=table)
     before = digest(root)
-    setattr(table, change, {"shape": (FLOATS, 1), "dtype": np.int32}[change])
+    table.resize((FLOATS, 1), refcheck=False)
     with light_look():
         assert digest(root) != before
 
