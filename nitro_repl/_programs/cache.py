@@ -22,6 +22,7 @@ from .._text import View
 from ..errors import ProgramError
 from . import persistent
 from .candidate import Candidate, candidate, unsound
+from .captured import constants_of, warn_of
 from .explain import place_in
 from .flat import Constant
 from .key import Source, signature, trace_settings
@@ -80,6 +81,7 @@ class ProgramCache(View):
             return found
         asker.on_phase(f"compiling {spec.name}")
         traced = candidate(spec, source)
+        warn_of(spec.name, traced.prints, constants_of(traced.closed))
         flat = skeleton(traced.closed)
         made = self._make(spec, traced, flat)
         program = _program(spec, traced, flat, made)

@@ -45,6 +45,13 @@ class Candidate:
     inputs: tuple[Slot, ...]
     outputs: tuple[Slot, ...]
 
+    @property
+    def prints(self) -> tuple[Fingerprint, ...]:
+        """The content of all that it read."""
+        contents = (self.source.content(read) for read in self.trace.reads)
+        found = (*contents, self.model)
+        return tuple(one for one in found if isinstance(one, Fingerprint))
+
 
 def candidate(spec: Spec, source: Source) -> Candidate:
     """Trace a spec, once more if something that it read changed meanwhile."""
@@ -87,9 +94,7 @@ def _check_kept(name: str, doubts: Iterable[Reason]) -> None:
 
 def unsound(made: Candidate, *, shareable: bool) -> tuple[str, ...]:
     """Why content cannot vouch for a trace; empty if it can."""
-    traced, source, model = made.trace, made.source, made.model
-    contents = [source.content(read) for read in traced.reads]
-    prints = [c for c in (*contents, model) if isinstance(c, Fingerprint)]
+    traced, prints = made.trace, made.prints
     reached = {code for content in prints for code in content.codes}
     # A read of the clock in code that did not run cannot have reached the program.
     reasons: list[str] = [r for r in made.doubts if not r.code or r.code in traced.ran]
