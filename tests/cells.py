@@ -200,6 +200,8 @@ class Outcomes:
         """The dearest outcome of each program."""
         found: dict[str, str] = {}
         for event in nitro.programs.events()[self._since :]:
+            if event.outcome == "evicted":
+                continue  # no lookup
             found[event.program] = max(
                 found.get(event.program, "hit"), event.outcome, key=COST.index
             )
