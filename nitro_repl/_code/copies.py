@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from .execution import MISSING, Moved
 from .outline import Outline, absolute, merged, outline
@@ -68,6 +68,16 @@ def notebook(names: dict[str, Any]) -> Namespace:
         return Namespace(names)
     sources = [cell for cell in cells if isinstance(cell, str)]
     return Namespace(names, merged(map(outline, sources)))
+
+
+def cell_number(names: dict[str, Any], name: str) -> int:
+    """The number of the cell that last bound a name, 0 if none is known."""
+    cells = names.get("In")
+    for number in range(len(cells) - 1 if isinstance(cells, list) else 0, 0, -1):
+        source = cast(list[Any], cells)[number]
+        if isinstance(source, str) and name in outline(source).bound:
+            return number
+    return 0
 
 
 Provider = Callable[[], dict[str, Any] | None]

@@ -11,10 +11,11 @@ import linecache
 import sys
 import types
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .copies import Namespace
 from .execution import MISSING, Moved, execute
+from .holders import Held, Holders
 from .outline import absolute
 from .sameness import same
 from .user_file import UserFile
@@ -31,12 +32,14 @@ class Change:
         path: Of its file.
         names: What stands for something else now, in the module itself.
         error: Why the old code stays, else None.
+        held: What of the user's still stands for something older.
     """
 
     module: str
     path: str
     names: tuple[str, ...] = ()
     error: BaseException | None = None
+    held: tuple[Held, ...] = ()
 
 
 class Update:
@@ -56,6 +59,7 @@ class Update:
         self._queue: list[int] = []
         self._order: list[str] = []
         self._again: set[str] = set()
+        self._holders = Holders()
 
     def run(
         self, edited: Iterable[UserFile], retried: Iterable[UserFile] = ()
@@ -70,7 +74,7 @@ class Update:
             self._push(name)
         while self._queue:
             self._execute(self._files[self._order[heapq.heappop(self._queue)]])
-        return tuple(self._changes.values())
+        return self._with_held(self._holders.renew(self._others))
 
     def _compile(self, file: UserFile) -> None:
         linecache.checkcache(file.path)
@@ -91,6 +95,15 @@ class Update:
         if at not in self._queue and self._runs.get(name, 0) < _TIMES:
             heapq.heappush(self._queue, at)
 
+    def _with_held(self, held: tuple[Held, ...]) -> tuple[Change, ...]:
+        """The changes; the first that ran says what still holds something older."""
+        changes = list(self._changes.values())
+        for index, change in enumerate(changes):
+            if held and change.error is None:
+                changes[index] = replace(change, held=held)
+                break
+        return tuple(changes)
+
     # -- one module
 
     def _execute(self, file: UserFile) -> None:
@@ -104,6 +117,7 @@ class Update:
             return
         file.defined = defined
         moved = self._with_removed(file, moved)
+        self._holders.add(file.name, moved)
         if newer:
             file.source, file.failed, file.said = file.content, False, ""
             names = tuple(sorted(moved))

@@ -10,7 +10,9 @@ import os
 from collections.abc import Iterator
 
 from .._code.files import Change, files
+from .._code.holders import Held
 from .._text import one_line, tell
+from . import renewals as renewals  # teaches how wrappers are renewed
 from .trace import tracing
 
 
@@ -25,6 +27,8 @@ def refresh(wait: bool = True) -> tuple[Change, ...]:
     for change in changes:
         if change.error is not None:
             tell(_words(change, change.error), bad=True)
+        for held in change.held:
+            tell(_held_words(held))
     return changes
 
 
@@ -41,6 +45,14 @@ def untraced(wait: bool = True) -> Iterator[bool]:
     finally:
         if free:
             tracing.release()
+
+
+def _held_words(held: Held) -> str:
+    cell = f"In [{held.cell}]" if held.cell else "its cell"
+    return (
+        f"nitro: `{held.name}` still holds an older `{held.what}`; run {cell} again "
+        "to renew it"
+    )
 
 
 def _words(change: Change, error: BaseException) -> str:

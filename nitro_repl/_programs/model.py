@@ -6,13 +6,15 @@ Inside programs state is a tuple of leaves; `merge` makes the module again from 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
 import numpy as np
 from flax import nnx
 
+from .._code.fingerprint import fingerprint
+from .._experiment.hooks import Hooks
 from ..errors import ModelError
 
 Leaves = tuple[Any, ...]
@@ -53,6 +55,13 @@ class Structure:
             jax.tree.unflatten(self.state, state),
             copy=True,
         )
+
+    def renewed(self, hooks: Hooks) -> Structure:
+        """The same with the classes that hooks see now, where they say the same."""
+        train, evaluation = _renewed(self.train, hooks), _renewed(self.eval, hooks)
+        if train is self.train and evaluation is self.eval:
+            return self
+        return replace(self, train=train, eval=evaluation)
 
     def nested(self, leaves: Sequence[Any]) -> dict[str, Any]:
         """Parameter leaves as a plain nested dict."""
@@ -107,6 +116,42 @@ def take_apart(model: Any) -> tuple[Structure, Leaves, Leaves]:
         tuple(map(_struct, state_leaves)),
     )
     return structure, tuple(param_leaves), tuple(state_leaves)
+
+
+def _renewed(graphdef: Any, hooks: Hooks) -> Any:
+    nodes = [_renewed_node(node, hooks) for node in graphdef.nodes]
+    attributes = [
+        (name, _renewed_attribute(attribute, hooks))
+        for name, attribute in graphdef.attributes
+    ]
+    before = [*graphdef.nodes, *(attribute for _, attribute in graphdef.attributes)]
+    after = [*nodes, *(attribute for _, attribute in attributes)]
+    if all(new is old for new, old in zip(after, before, strict=True)):
+        return graphdef
+    return replace(graphdef, nodes=nodes, attributes=attributes)
+
+
+def _renewed_node(node: Any, hooks: Hooks) -> Any:
+    kind = getattr(node, "type", None)
+    newest = hooks.newest(kind) if isinstance(kind, type) else kind
+    if newest is kind or not _says_the_same(kind, newest):
+        return node
+    metadata = newest if node.metadata is kind else node.metadata
+    return replace(node, type=newest, metadata=metadata)
+
+
+def _renewed_attribute(attribute: Any, hooks: Hooks) -> Any:
+    """A static attribute such as an enum member, `is` the one that hooks name."""
+    if not isinstance(attribute, nnx.graphlib.Static):
+        return attribute
+    newest = hooks.renewed(attribute.value)
+    if newest is attribute.value or not _says_the_same(attribute.value, newest):
+        return attribute
+    return replace(attribute, value=newest)
+
+
+def _says_the_same(old: object, new: object) -> bool:
+    return fingerprint(old).digest == fingerprint(new).digest
 
 
 def state_of(model: nnx.Module) -> Leaves:

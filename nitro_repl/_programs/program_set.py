@@ -6,6 +6,7 @@ Looked up once for each; after that a step only compares shapes and settings.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -182,9 +183,20 @@ class ProgramSet:
             found.append(Standing(program, current, source, model))
         return found
 
+    def renewed(self) -> Blueprint:
+        """The blueprint, its model of the newest classes if they only ran again.
+
+        A hook that asks `isinstance(model, Net)` means the class of the last run.
+        """
+        plan = self.blueprint
+        structure = plan.structure.renewed(plan.hooks)
+        if structure is not plan.structure:
+            self.blueprint = replace(plan, structure=structure)
+        return self.blueprint
+
     def _make_train(self, batch: Batch) -> TrainStep:
         disk.refresh()  # once, so that programs of one step are of one version
-        plan = self.blueprint
+        plan = self.renewed()
         groups = {
             "batch": batch,
             "clock": _TRAIN_CLOCK,
@@ -204,7 +216,7 @@ class ProgramSet:
 
     def _make_eval(self, batch: Batch) -> EvalStep:
         disk.refresh()
-        plan = self.blueprint
+        plan = self.renewed()
         program = self._find(training.evaluation(plan, batch))
         groups = {
             "batch": batch,
@@ -217,7 +229,7 @@ class ProgramSet:
 
     def _make_value(self, outputs: Any, batch: Batch) -> EvalStep:
         disk.refresh()
-        plan = self.blueprint
+        plan = self.renewed()
         program = self._find(training.loss(plan, outputs, batch, training=False))
         groups = {
             "batch": batch,

@@ -300,7 +300,7 @@ class Run:
 
     def model(self) -> nnx.Module:
         """A fresh module in eval mode with copies of one step boundary's numbers."""
-        structure = self._loop.programs.blueprint.structure
+        structure = self._loop.programs.renewed().structure
         params, state = self._worker.look(
             lambda loop: (loop.carry.params, loop.carry.state)
         )

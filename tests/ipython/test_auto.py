@@ -295,3 +295,73 @@ def test_files_that_fail_are_told_once_each_and_the_last_edit_is_applied(
     console.waits_for("switched at step")
     assert console.settled().step == 3
     assert console.run.stale == ()
+
+
+def test_what_a_cell_made_of_a_function_of_the_file_is_swapped_in(console, module):
+    console.cell(
+        "import nitro_auto_loss\n"
+        "scored = functools.partial(nitro_auto_loss.squared_error, smoothing=0.0)\n"
+        "table = {'loss': jax.jit(scored)}\n"
+        "own = nitro_auto_loss.squared_error\n"
+        "@Tiny.hook\n"
+        "def loss(self, logits, *, y):\n"
+        "    return table['loss'](logits, y)\n"
+        "run.swap()\n"
+        "before = run.handle.validate()['val_loss']"
+    )
+    console.cell("%nitro auto 2;")
+    module.write_text("import jax\n" + LOUDER.format(4.0))
+    said = console.waits_for("switched at step")
+    assert "`own` still holds an older `nitro_auto_loss.squared_error`" in said
+    assert "run its cell again" in said
+    console.settled()
+    console.cell("after = run.handle.validate()['val_loss']")
+    names = console.shell.user_ns
+    assert names["after"] == pytest.approx(4 * names["before"], rel=1e-5)
+    module.write_text("import jax\n" + LOUDER.format(5.0))
+    assert "still holds" not in console.waits_for("switched at step")
+    console.settled()
+
+
+BASE = """
+import nitro_repl as nitro
+class Base(nitro.Experiment):
+    def loss(self, logits, *, y):
+        return {0} * (logits * logits).mean()
+"""
+SUB = (
+    "import numpy as np, optax\nfrom flax import nnx\nimport nitro_repl as nitro\n"
+    "from nitro_repl import Device, GraphConst\nfrom nitro_auto_base import Base\n"
+    + DATA
+    + TINY.replace("nitro.Experiment", "Base").replace(
+        "return squared_error(logits, y, self.smoothing)",
+        "return super().loss(logits, y=y) + self.smoothing",
+    )
+)
+
+
+def test_a_base_class_in_another_file_is_followed_through_super(
+    console, tmp_path, monkeypatch
+):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    base, sub = tmp_path / "nitro_auto_base.py", tmp_path / "nitro_auto_sub.py"
+    base.write_text(BASE.format(1.0))
+    sub.write_text(SUB)
+    importlib.invalidate_caches()
+    try:
+        console.cell("import nitro_auto_sub\n%nitro stop")
+        console.cell(TRAIN.replace("Tiny", "nitro_auto_sub.Tiny"))
+        console.cell("e = nitro_auto_sub.Tiny()\n%nitro auto 2")
+        console.cell("before = run.handle.validate()['val_loss'] - 0.1")
+        base.write_text(BASE.format(3.0))
+        said = console.waits_for("switched at step")
+        assert console.settled().stale == ()
+        console.cell("after = run.handle.validate()['val_loss'] - 0.1")
+        names = console.shell.user_ns
+        assert names["after"] == pytest.approx(3 * names["before"], rel=1e-4)
+        assert type(names["e"]) is names["nitro_auto_sub"].Tiny
+        assert isinstance(names["e"], sys.modules["nitro_auto_base"].Base)
+        assert "still holds" not in said
+    finally:
+        for name in ("nitro_auto_base", "nitro_auto_sub"):
+            sys.modules.pop(name, None)
