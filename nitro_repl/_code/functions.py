@@ -30,6 +30,8 @@ UNSOUND_NAMES = frozenset(
     ]
 )
 
+_GENERATED = "__create_fn__.<locals>."
+
 
 def expand_function(
     walk: Walk, function: types.FunctionType, piece: Piece, kids: list[int]
@@ -46,7 +48,8 @@ def expand_function(
     own.shape = info.shape
     own.constants = info.constants
     walk.codes |= info.codes
-    if walk.owner is not None and not info.names.isdisjoint(LOOKS_AT_TYPES):
+    looks = not info.names.isdisjoint(LOOKS_AT_TYPES)
+    if walk.owner is not None and looks and not _of_a_dataclass(code):
         walk.whole_owner = True
         kids.append(walk.node(walk.owner, own))
     for found in sorted(info.names & UNSOUND_NAMES):
@@ -58,6 +61,11 @@ def expand_function(
     label += [body.read(read) for read in info.reads if read.kind != "free"]
     label += attributes(walk, vars(function), own, kids)
     return "\n".join(label)
+
+
+def _of_a_dataclass(code: types.CodeType) -> bool:
+    """Whether a dataclass made this method; it asks for classes, and reads none."""
+    return code.co_filename == "<string>" and code.co_qualname.startswith(_GENERATED)
 
 
 def _library_function(

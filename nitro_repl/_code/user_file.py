@@ -166,11 +166,13 @@ class UserFile:
         ]
 
     def _own_functions(self) -> dict[str, types.FunctionType]:
+        # A decorator may lend its own function the file name of what it wraps.
         return {
             name: value
             for name, value in self.names.items()
             if isinstance(value, types.FunctionType)
             and value.__code__.co_filename == self.path
+            and value.__globals__ is self.names
         }
 
 

@@ -162,6 +162,31 @@ def test_an_early_edit_is_seen_without_a_bytecode_cache(folder, monkeypatch):
     assert m.f() == n.L == 2
 
 
+def test_a_function_that_borrows_the_name_of_its_file_is_no_edit(folder, monkeypatch):
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    folder.write(
+        "lender1",
+        """
+        def given(f):
+            names = {"f": f}
+            exec("def call(): return f()", names)
+            call = names["call"]
+            file = f.__code__.co_filename
+            call.__code__ = call.__code__.replace(co_filename=file)
+            return call
+        """,
+    )
+    source = "from lender1 import given\nSEEN = []\n@given\ndef f(): return 1\n"
+    folder.write("m1", source)
+    importlib.invalidate_caches()
+    m = importlib.import_module("m1")
+    held = m.SEEN
+    assert folder.refresh() == []
+    assert m.SEEN is held, "it did not run again"
+    folder.edit("m1", source.replace("return 1", "return 2"))
+    assert m.SEEN is not held
+
+
 def test_a_file_that_is_being_written_keeps_the_old_code(folder):
     m = folder.make("m1", "K = 1\n")
     file = folder.write("m1", "")

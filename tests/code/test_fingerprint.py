@@ -216,6 +216,10 @@ def test_a_reason_names_the_code_to_blame():
 # -- the experiment that owns the code
 
 OWNER = """
+import dataclasses
+@dataclasses.dataclass(frozen=True, order=True)
+class Cfg:
+    g: float = 1.0
 class Base:
     GAIN = {gain}
     HOST = {host}
@@ -245,6 +249,7 @@ def owned(body: str, **values: object) -> str:
         ("Base.GAIN", {"gain"}),
         ("Base.loss(self, x)", {"base"}),
         ("x", set()),
+        ("x * Cfg().g", set()),  # its methods ask for `__class__`
         ("self.K", set()),  # the traced view keeps this account
         ("__class__.K", {"k"}),
         ("[super(Exp, self).loss(y) for y in x]", {"base"}),
