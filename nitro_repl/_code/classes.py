@@ -6,6 +6,7 @@ not content: running an unchanged class statement again gives the same digest.
 
 from __future__ import annotations
 
+import abc
 import types
 import weakref
 from typing import Any, NamedTuple
@@ -57,7 +58,7 @@ ENUM_NOTES = frozenset(
 def class_reference(walk: Walk, cls: type, piece: Piece, kids: list[int]) -> str:
     """The class of a value: a token for an installed one, else a child."""
     if not origin.is_user_class(cls):
-        return origin.library_token(origin.module_name(cls), cls.__qualname__)
+        return library_class(walk, cls, piece, kids)
     kids.append(walk.node(cls, piece))
     return "*"
 
@@ -67,7 +68,7 @@ def expand_class(walk: Walk, cls: type, piece: Piece, kids: list[int]) -> str:
     if not origin.is_user_class(cls):
         module = origin.module_name(cls)
         check_outside(walk, piece, module, f"{module}.{cls.__qualname__}")
-        return origin.library_token(module, cls.__qualname__)
+        return library_class(walk, cls, piece, kids)
     walk.classes.append(cls)
     own = walk.piece("class", cls.__name__, piece)
     members = class_members(cls)
@@ -78,7 +79,61 @@ def expand_class(walk: Walk, cls: type, piece: Piece, kids: list[int]) -> str:
     label.append(class_reference(walk, type(cls), own, kids))
     for name in members:
         label.append(f"{name} {_member(walk, cls, name, members[name], own, kids)}")
+    registered = _registered(cls)
+    if registered:
+        label.append(f"registered {walk.item(registered, own, kids)}")
     return "\n".join(label)
+
+
+def _registered(cls: type) -> frozenset[type]:
+    """The classes that an abstract class takes for its own."""
+    if "_abc_impl" not in vars(cls):
+        return frozenset()
+    dump: Any = getattr(abc, "_get_dump", None)  # of CPython, where the registry is C
+    if dump is None:
+        return frozenset(getattr(cls, "_abc_registry", ()))
+    return frozenset(kind for ref in dump(cls)[0] if (kind := ref()) is not None)
+
+
+def library_class(walk: Walk, cls: type, piece: Piece, kids: list[int]) -> str:
+    """An installed class: a token, and what the user replaced in it or its bases."""
+    label = [origin.library_token(origin.module_name(cls), cls.__qualname__)]
+    for base in cls.__mro__:
+        for name in _replaced(base):
+            member = vars(base)[name]
+            label.append(f"{base.__qualname__}.{name} {walk.item(member, piece, kids)}")
+    return "\n".join(label)
+
+
+class _Seen(NamedTuple):
+    """The members of a class at a look, kept so that their ids stay theirs."""
+
+    ids: list[int]
+    members: list[Any]
+    replaced: list[str]
+
+
+_members_of: weakref.WeakKeyDictionary[type, _Seen] = weakref.WeakKeyDictionary()
+
+
+def _replaced(cls: type) -> list[str]:
+    """Names under which an installed class holds functions of the user."""
+    if not cls.__flags__ & (1 << 9) or origin.is_user_class(cls):
+        return []  # written in C, or walked as a base of the user's
+    members = vars(cls)
+    ids = list(map(id, members.values()))
+    known = _members_of.get(cls)
+    if known is None or known.ids != ids:
+        names = [
+            name
+            for name in sorted(members)
+            for function in _functions_in(members[name])
+            if isinstance(function, types.FunctionType)
+            and function.__module__ != origin.module_name(cls)
+            and origin.is_user_code(function.__code__, function.__globals__)
+        ]
+        known = _members_of[cls] = _Seen(ids, list(members.values()), names)
+    return known.replaced
 
 
 def class_members(cls: type) -> dict[str, Any]:

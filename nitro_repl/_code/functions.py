@@ -13,20 +13,35 @@ from .reads import LOOKS_AT_TYPES, Body
 from .references import code_info
 from .walk import Piece, Walk, attributes, check_outside, data
 
+# What a walk does not account for: the outside world, and what is no content here.
 UNSOUND_NAMES = frozenset(
     [
+        "__annotations__",
         "__builtins__",
         "__code__",
         "__doc__",
         "__file__",
         "__globals__",
         "__loader__",
+        "__module__",
+        "__qualname__",
         "__spec__",
+        "__subclasses__",
+        "exists",
         "f_globals",
         "f_locals",
+        "getEffectiveLevel",
+        "get_type_hints",
+        "glob",
+        "isEnabledFor",
+        "is_dir",
+        "is_file",
         "iterdir",
+        "open",
         "read_bytes",
         "read_text",
+        "rglob",
+        "stat",
     ]
 )
 
@@ -48,11 +63,11 @@ def expand_function(
     own.shape = info.shape
     own.constants = info.constants
     walk.codes |= info.codes
-    looks = not info.names.isdisjoint(LOOKS_AT_TYPES)
-    if walk.owner is not None and looks and not _of_a_dataclass(code):
+    names = frozenset() if _of_a_dataclass(code) else info.names
+    if walk.owner is not None and not names.isdisjoint(LOOKS_AT_TYPES):
         walk.whole_owner = True
         kids.append(walk.node(walk.owner, own))
-    for found in sorted(info.names & UNSOUND_NAMES):
+    for found in sorted(names & UNSOUND_NAMES):
         walk.unsound(own, f"{found} is read", info.digest)
     label = [f"def {function.__name__} {info.digest}"]
     label += _defaults(walk, function, own, kids)
@@ -64,7 +79,7 @@ def expand_function(
 
 
 def _of_a_dataclass(code: types.CodeType) -> bool:
-    """Whether a dataclass made this method; it asks for classes, and reads none."""
+    """Whether a dataclass made this method: it asks for classes, and opens none."""
     return code.co_filename == "<string>" and code.co_qualname.startswith(_GENERATED)
 
 

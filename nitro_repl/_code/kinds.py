@@ -170,6 +170,11 @@ def expand_wrapped(walk: Walk, value: Any, piece: Piece, kids: list[int]) -> str
     return f"lru_cache {token} {walk.item(value.__wrapped__, piece, kids)}"
 
 
+def expand_object(walk: Walk, value: Any, piece: Piece, kids: list[int]) -> str:
+    """A bare object: nothing but which one it is, as `MODE is FAST` asks."""
+    return f"object {walk.which(value)}"
+
+
 # -- modules, arrays and values with a text of their own
 
 MODULE_NOTES = frozenset(
@@ -250,8 +255,9 @@ def expand_weakref(walk: Walk, value: Any, piece: Piece, kids: list[int]) -> str
 
 
 def expand_logging(walk: Walk, value: Any, piece: Piece, kids: list[int]) -> str:
-    """A logger: it cannot come back into a traced value."""
-    return type(value).__qualname__
+    """A logger: of it, only its level can come back into a traced value."""
+    state = [getattr(value, name, None) for name in ("level", "disabled")]
+    return f"{type(value).__qualname__} {state}"
 
 
 def expand_code(walk: Walk, value: Any, piece: Piece, kids: list[int]) -> str:
@@ -283,8 +289,12 @@ def expand_exception(walk: Walk, value: Any, piece: Piece, kids: list[int]) -> s
     return "\n".join(label + attributes(walk, vars(value), piece, kids))
 
 
+OF_TYPES = ("__bound__", "__constraints__", "__supertype__")
+
+
 def expand_typing(walk: Walk, value: Any, piece: Piece, kids: list[int]) -> str:
     """An annotation: `list[int]`, `A | B`, a type variable."""
     name = getattr(value, "__name__", None) or getattr(value, "_name", None)
     inner = [typing.get_origin(value), *typing.get_args(value)]
+    inner += [getattr(value, name, None) for name in OF_TYPES]
     return f"typing {type(value).__name__} {name} {_items(walk, inner, piece, kids)}"

@@ -55,7 +55,6 @@ PURE = frozenset(
         "warnings",
         "logging",
         "fractions",
-        "decimal",
         "statistics",
         "textwrap",
         "bisect",
@@ -85,6 +84,7 @@ PURE = frozenset(
 LOADERS = frozenset(
     ["fromfile", "genfromtxt", "load", "loadtxt", "memmap", "open_memmap"]
 )
+SETTINGS = frozenset(["getbufsize", "geterr", "geterrcall", "get_printoptions"])
 
 _user_files: dict[str, bool] = {}
 _versions: dict[str, str] = {}
@@ -206,9 +206,9 @@ def is_pure(name: str) -> bool:
     return name.partition(".")[0].lstrip("_") in PURE
 
 
-def reads_a_file(module: str, name: str) -> bool:
-    """Whether an array library's function loads what its result holds."""
-    return name in LOADERS and module.partition(".")[0] in ("numpy", "jax")
+def reads_state(module: str, name: str) -> bool:
+    """Whether an array library's function gives what a file or a setting says."""
+    return name in LOADERS | SETTINGS and module.partition(".")[0] in ("numpy", "jax")
 
 
 @functools.lru_cache(maxsize=8192)

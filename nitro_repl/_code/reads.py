@@ -153,6 +153,7 @@ class Body:
         if value is MISSING:
             return f"{'.'.join(chain)} missing"
         token = origin.library_token(name, ".".join(chain[:i]))
+        value = _setting(value, chain[i:])
         if type(value) in ATOMS or _holds_user_code(value):
             return f"{token} {self._item(value)}"
         return token
@@ -192,6 +193,19 @@ class Body:
         return "\n".join(label)
 
 
+def _setting(value: Any, rest: tuple[str, ...]) -> Any:
+    """What code reads off an object of a library, `jax.config.x`, if it is plain."""
+    held = value
+    for name in rest:
+        if isinstance(held, type | types.FunctionType):
+            return value
+        try:
+            held = getattr(held, name)
+        except Exception:  # a property may raise anything
+            return value
+    return held if type(held) in ATOMS else value
+
+
 def _is_c(value: Any) -> bool:
     if isinstance(value, type):
         return not origin.is_user_class(value)
@@ -202,7 +216,7 @@ def _reads_outside(module: str, rest: tuple[str, ...], called: bool) -> bool:
     """Whether what is taken from a library module depends on the outside world."""
     if module == "builtins":
         return not rest or rest[0] in UNSOUND_BUILTINS
-    if origin.reads_a_file(module, rest[-1] if rest else ""):
+    if origin.reads_state(module, rest[-1] if rest else ""):
         return True
     if module == "numpy.random":
         return not (rest and rest[0] in SEEDED and not called)

@@ -25,6 +25,7 @@ from .instructions import (
 )
 
 _LONG = 1000  # characters of a string above which a digest stands for it
+CLASS_NOTES = ("__module__", "__qualname__")  # what every class body begins with
 SUPER = "super()"  # stands for an attribute: what `super(A, self)` takes of A
 
 
@@ -162,7 +163,8 @@ class _Reader:
         elif op.kind == "jump":
             self._say(f"{op.name} {self._position(op.arg) - i:+d}")
         elif op.kind == "name":
-            self.names.add(op.arg)
+            if op.name != "STORE_NAME" or op.arg not in CLASS_NOTES:
+                self.names.add(op.arg)
             self._say(f"{op.name} {op.arg}")
         elif op.kind in ("local", "free"):
             by_name = "DICT" in op.name or "CLASS" in op.name  # a class body looks up

@@ -129,7 +129,10 @@ def expand_instance(walk: Walk, value: Any, piece: Piece, kids: list[int]) -> st
         said = f"{type(value).__module__}.{type(value).__qualname__}"
         walk.unsound(piece, f"the content of a {said} cannot be read, reached")
         names = names or {}
-    return "\n".join([f"instance {kind}", *attributes(walk, names, piece, kids)])
+    label = f"instance {kind}"
+    if not names and type(value).__eq__ is object.__eq__:
+        label = f"{label} {walk.which(value)}"  # all it says is which one it is
+    return "\n".join([label, *attributes(walk, names, piece, kids)])
 
 
 def _is_typing(value: Any) -> bool:
@@ -198,7 +201,7 @@ EXACT: dict[type, Expand] = {
     bytearray: kinds.expand_bytes,
     memoryview: kinds.expand_bytes,
     array.array: kinds.expand_bytes,
-    object: lambda *_: "object",
+    object: kinds.expand_object,
     types.CellType: kinds.expand_cell,
     types.CodeType: kinds.expand_code,
     types.MethodWrapperType: kinds.expand_wrapper,

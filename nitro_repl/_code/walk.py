@@ -159,6 +159,7 @@ class Walk:
         self.told: set[tuple[str, int]] = set()  # (global's name, id) with a piece
         self.current = 0  # the node being expanded
         self._expand = expand
+        self._sentinels: dict[int, int] = {}
         self._seen: dict[Any, int] = {}
         self._keep: list[Any] = []
         self._pending: deque[tuple[int, Any, Piece, Expand | None]] = deque()
@@ -195,6 +196,10 @@ class Walk:
         """Note a reason, in words that name the reader and its place."""
         text = f"{what} in {piece.blame()}"
         self.reasons.setdefault(text, Reason(text, code))
+
+    def which(self, value: Any) -> int:
+        """A number for a value that has nothing but its identity: as it was met."""
+        return self._sentinels.setdefault(id(value), len(self._sentinels))
 
     def run(self) -> None:
         """Expand what is pending, until nothing is left."""
@@ -247,5 +252,5 @@ def data(
 def check_outside(walk: Walk, piece: Piece, module: str, said: str) -> None:
     """Note a reason for a library's value that reads the outside world."""
     outside = origin.is_stdlib(module) and not origin.is_pure(module)
-    if outside or origin.reads_a_file(module, said.rpartition(".")[2]):
+    if outside or origin.reads_state(module, said.rpartition(".")[2]):
         walk.unsound(piece, f"{said} is reached")

@@ -98,6 +98,15 @@ UNSOUND = {
     "numpy.loadtxt is reached in root()": "from numpy import loadtxt\ndef root(x): return loadtxt(x)",
     "builtins.open is read in root()": "import builtins\ndef root(x): return builtins.open(x)",
     "read_text is read in root()": "from pathlib import PurePath\nP = PurePath('a')\ndef root(x): return P.read_text()",
+    "open is read in root()": "import pathlib\nP = pathlib.PurePath('a')\ndef root(x): return P.open()",
+    "exists is read in root()": "def root(x): return x.exists()",
+    "__subclasses__ is read in root()": "class A: pass\ndef root(x): return A.__subclasses__()",
+    "__annotations__ is read in root()": "def f(x: 1): pass\ndef root(x): return f.__annotations__",
+    "get_type_hints is read in root()": "import typing\nclass A: pass\ndef root(x): return typing.get_type_hints(A)",
+    "__qualname__ is read in root()": "def root(x): return x.__qualname__",
+    "isEnabledFor is read in root()": "import logging\ndef root(x): return logging.getLogger('a').isEnabledFor(10)",
+    "decimal.getcontext is read in root()": "import decimal\ndef root(x): return decimal.getcontext().prec",
+    "np.geterr is read in root()": "import numpy as np\ndef root(x): return np.geterr()",
     "random.random is read in root()": "import random\ndef root(x): return random.random()",
 }  # fmt: skip
 
@@ -116,6 +125,7 @@ def test_what_content_cannot_vouch_for_is_named_with_its_reader(reason):
         "import logging\nlog = logging.getLogger('a')\ndef root(x): log.info('a'); return logging.DEBUG",
         "import functools, itertools, operator\ndef root(x): return functools.reduce(operator.add, itertools.chain(x))",
         "import numpy as np\ndef root(x): return np.random.default_rng(0).random()",
+        "def root(x):\n  class A:\n    def f(self): return x\n  return A().f()",
         "from functools import reduce\nfrom operator import add\ndef root(x): return reduce(add, x)",
         "import numpy as np\nf = np.sum\ndef root(x): return f(x) + np.pi + np.float32(1)",
     ],
@@ -151,6 +161,38 @@ def test_a_monkeypatched_library_function_is_walked():
         library.mean = kept
     assert len({first, second, third}) == 3
     assert fingerprint(names["root"]).digest == first
+
+
+@pytest.mark.parametrize(
+    "root",
+    ["P('a')", "P", "def root(x): return p", "class root(P): pass"],
+    ids=["an instance", "the class", "a function", "a subclass"],
+)
+def test_a_method_that_was_replaced_in_a_library_class_is_walked(root, monkeypatch):
+    from string import Template
+
+    define = root if root.startswith(("def", "class")) else f"root = {root}"
+    names = run(f"from string import Template as P\np = P('a')\n{define}")
+    first = fingerprint(names["root"]).digest
+    for number in (1, 2):
+        with monkeypatch.context() as patch:
+            method = run(f"def substitute(self): return {number}")["substitute"]
+            patch.setattr(Template, "substitute", method)
+            assert fingerprint(names["root"]).digest != first, number
+    assert fingerprint(names["root"]).digest == first
+
+
+def test_a_setting_that_is_read_off_a_library_object_counts(monkeypatch):
+    import reprlib
+
+    names = run("import reprlib\ndef root(x): return reprlib.aRepr.maxlist")
+    first = fingerprint(names["root"]).digest
+    monkeypatch.setattr(reprlib.aRepr, "maxlist", 99)
+    assert fingerprint(names["root"]).digest != first
+    monkeypatch.setattr(reprlib.aRepr, "maxdict", 99)
+    second = fingerprint(names["root"]).digest
+    monkeypatch.undo()
+    assert fingerprint(names["root"]).digest == first != second
 
 
 def test_a_global_of_a_file_is_seen_through_the_module(tmp_path, monkeypatch):
