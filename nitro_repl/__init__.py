@@ -5,9 +5,9 @@ Only what a change really affects is compiled again, and never is a stale progra
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
-from . import testing as testing
 from ._experiment.base import Experiment as Experiment
 from ._experiment.fields import (
     Device as Device,
@@ -39,6 +39,13 @@ from .errors import (
 )
 
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    """`nitro_repl.testing`, imported when it is first asked for."""
+    if name == "testing":  # it stands above all else, so nothing below may import it
+        return importlib.import_module(".testing", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def load_ipython_extension(ipython: Any) -> None:

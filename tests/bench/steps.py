@@ -1,12 +1,13 @@
-"""Time a step and an edit of the loss beside a loop written by hand with optax.
+"""Time steps and edits of the loss, split and fused, beside a loop written by hand.
 
-    python tests/bench/steps.py [--jobs tiny,mlp,cnn] [--rounds 7] [--edits 5]
+    python tests/bench/steps.py [--jobs tiny,mlp,cnn,tf] [--rounds 7] [--edits 5]
 
-Both loops train the same network on the same batches in one process. They take turns,
+All loops train the same network on the same batches in one process. They take turns,
 so that whatever else the machine does hits both alike: read the ratios, which compare
 neighbours in time, before the microseconds. An edit is timed from the edited cell to
 the end of the first step under it, as a user would make it: by hand, the loss cell and
-the cell of the jitted step; here, the loss cell and a swap.
+the cell of the jitted step; here, the loss cell and a swap. The first edit of a
+constant compiles, the ones after do not. Last, the steps made while a swap compiles.
 """
 
 from __future__ import annotations
@@ -32,9 +33,11 @@ JOBS = {  # the shape of a sample, samples in a batch, steps in a round
     "tiny": ((16,), 8, 400),  # next to no arithmetic: what the loop itself costs
     "mlp": ((784,), 64, 200),
     "cnn": ((28, 28, 1), 64, 20),
+    "tf": ((64,), 16, 6),  # a transformer of four layers on tokens
 }
 WIDTHS = {"tiny": 16, "mlp": 256}
-EDITS = ("comment", "constant", "helper")
+TOKENS, FEATURES, HEADS, LAYERS = 17, 128, 4, 4
+EDITS = ("comment", "first", "constant", "helper")
 
 LOSS = """
 def soften(labels, amount):{comment}
@@ -98,6 +101,8 @@ class Batches:
         rng = np.random.default_rng(0)
         rows = self.batch * self.steps
         self.x = rng.normal(size=(rows, *shape)).astype(np.float32)
+        if job == "tf":
+            self.x = rng.integers(0, TOKENS, (rows, *shape)).astype(np.int32)
         self.y = rng.integers(0, 10, rows).astype(np.int32)
 
     def __len__(self):
@@ -143,7 +148,7 @@ class ByHand:
 class Live:
     """A live run, advanced as many steps as the other loop does."""
 
-    name = "nitro"
+    name, fuse = "nitro", False
 
     def __init__(self, job):
         self.loader = Batches(job)
@@ -151,7 +156,8 @@ class Live:
         self.cells = Cells(loader=self.loader, Net=net)
         self.cells.run(loss_source())
         self.cells.run(EXPERIMENT)
-        handle = nitro.Nitro(self.cells["Bench"], run_dir=None, logger=None)
+        settings = {"run_dir": None, "logger": None, "fuse": self.fuse}
+        handle = nitro.Nitro(self.cells["Bench"], **settings)
         self.run = handle.train(background=True, paused=True)
         self.run.advance(1)
 
@@ -164,8 +170,28 @@ class Live:
         self.run.swap()
         self.run.advance(1)
 
+    def meanwhile(self):
+        """Steps a second while a swap compiles, as a share of those before it."""
+        self.run.resume()
+        began, before = time.perf_counter(), self.run.step
+        while time.perf_counter() - began < 2 or self.run.step - before < 4:
+            self.run.progress()
+        usual = (self.run.step - before) / (time.perf_counter() - began)
+        self.cells.run(loss_source("helper", 40))
+        began, before = time.perf_counter(), self.run.step
+        self.run.swap()
+        rate = (self.run.step - before) / (time.perf_counter() - began)
+        self.run.pause()
+        return rate / usual
+
     def close(self):
         self.run.stop()
+
+
+class Fused(Live):
+    """The same with the whole step as one program."""
+
+    name, fuse = "fused", True
 
 
 class Dense(nnx.Module):
@@ -189,7 +215,32 @@ class Convolutional(nnx.Module):
         return self.last(x.reshape(len(x), -1))
 
 
-NETS = {"tiny": Dense, "mlp": Dense, "cnn": Convolutional}
+class Block(nnx.Module):
+    def __init__(self, rngs):
+        self.before, self.between = (nnx.LayerNorm(FEATURES, rngs=rngs) for _ in "ab")
+        self.attend = nnx.MultiHeadAttention(HEADS, FEATURES, decode=False, rngs=rngs)
+        self.widen = nnx.Linear(FEATURES, 4 * FEATURES, rngs=rngs)
+        self.narrow = nnx.Linear(4 * FEATURES, FEATURES, rngs=rngs)
+
+    def __call__(self, x):
+        x = x + self.attend(self.before(x))
+        return x + self.narrow(nnx.gelu(self.widen(self.between(x))))
+
+
+class Transformer(nnx.Module):
+    def __init__(self, rngs):
+        self.embed = nnx.Embed(TOKENS, FEATURES, rngs=rngs)
+        self.blocks = nnx.List([Block(rngs) for _ in range(LAYERS)])
+        self.last = nnx.Linear(FEATURES, 10, rngs=rngs)
+
+    def __call__(self, x):
+        x = self.embed(x)
+        for block in self.blocks:
+            x = block(x)
+        return self.last(x.mean(1))
+
+
+NETS = {"tiny": Dense, "mlp": Dense, "cnn": Convolutional, "tf": Transformer}
 
 
 def sizes(job):
@@ -240,19 +291,31 @@ def convolutional_by_hand():
     return params, forward
 
 
+def transformer_by_hand():
+    graph, params, rest = nnx.split(Transformer(nnx.Rngs(0)), nnx.Param, ...)
+
+    def forward(params, x):
+        return nnx.merge(graph, params, rest, copy=True)(x)
+
+    return params, forward
+
+
 HAND_WRITTEN = {
     "tiny": functools.partial(dense_by_hand, *sizes("tiny")),
     "mlp": functools.partial(dense_by_hand, *sizes("mlp")),
     "cnn": convolutional_by_hand,
+    "tf": transformer_by_hand,
 }
 
 
 def loss_source(edit="", number=0):
     """The loss cell, as it is or edited as never before."""
+    changed = 0.05 + 1e-4 * number if edit in ("first", "constant") else 0.05
+    helper = "jnp.sin(" * number + "amount" + ")" * number  # another program each time
     return LOSS.format(
         comment="  # a comment\n    # of two lines" if edit == "comment" else "",
-        constant=0.05 + 1e-4 * number if edit == "constant" else 0.05,
-        helper=f" + {1e-4 * number:.6f}" if edit == "helper" else "",
+        constant=f"{changed:.6f}",
+        helper=f" + {helper}" if edit == "helper" else "",
     )
 
 
@@ -275,7 +338,7 @@ def time_edits(loops, count):
     times, compiled = {}, {}
     for kind in EDITS:
         turns = []
-        for number in range(1, count + 1):
+        for number in [100] if kind == "first" else range(1, count + 1):
             for loop in loops:
                 loop.edit(loss_source())
             known = len(nitro.programs.events())
@@ -299,26 +362,30 @@ def report(job, loops, rounds, edits):
         taken = [1e6 * t / steps for t in turns[index]]
         print(f"{loop.name:9}{median(taken):9.0f}{min(taken):9.0f}{'':22}", end="")
         print(*(f"{1e3 * median(times[kind][index]):10.0f}" for kind in EDITS))
-    hand, live = turns
-    speed = median([a / b for a, b in zip(hand, live, strict=True)])
-    more = median([b - a for a, b in zip(hand, live, strict=True)])
-    print(f"a step of nitro: {1e6 * more / steps:+.0f} us, {speed:.2f} of the speed")
+    for index, loop in enumerate(loops[1:], 1):
+        pairs = list(zip(turns[0], turns[index], strict=True))
+        speed = median([a / b for a, b in pairs])
+        more = 1e6 * median([b - a for a, b in pairs]) / steps
+        print(f"a step of {loop.name}: {more:+.0f} us, {speed:.2f} of the speed")
+        for kind in EDITS:
+            pairs = zip(times[kind][0], times[kind][index], strict=True)
+            ratio = median([b / a for a, b in pairs])
+            print(f"  an edit, {kind}: {ratio:.3f} of the time by hand")
     for kind in EDITS:
-        a, b = times[kind]
-        ratio = median([y / x for x, y in zip(a, b, strict=True)])
-        what = ", ".join(sorted(compiled[kind])) or "nothing"
-        print(f"an edit of a {kind}: {ratio:.2f} of the time, compiled: {what}")
+        print(f"compiled for {kind}: {', '.join(sorted(compiled[kind])) or 'nothing'}")
+    for loop in loops[1:]:
+        print(f"{loop.name}: {loop.meanwhile():.2f} of the steps while a swap compiles")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--jobs", default="tiny,mlp,cnn")
+    parser.add_argument("--jobs", default="tiny,mlp,cnn,tf")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--edits", type=int, default=5)
     options = parser.parse_args()
     for job in options.jobs.split(","):
         nitro.programs.clear()  # jobs share a loss; each edit of each is to be new
-        loops = [ByHand(job), Live(job)]
+        loops = [ByHand(job), Live(job), Fused(job)]
         report(job, loops, options.rounds, options.edits)
         for loop in loops:
             loop.close()
