@@ -50,7 +50,7 @@ def _by_name(parts: tuple[Part, ...]) -> dict[tuple[str, str, int], Part]:
 def _is_exact(was: Part, part: Part) -> bool:
     if part.kind == "function":
         return was.shape == part.shape
-    return bool(was.text and part.text)
+    return bool(was.text and part.text and was.text != part.text)
 
 
 def _changes(was: Part, part: Part) -> Iterator[str]:
