@@ -32,7 +32,9 @@ class Ledger:
         """Write down a lookup, with the reason in words."""
         name = (asker.experiment, program.name, program.form)
         key = (*name, program.avals)
-        light = dataclasses.replace(program, executable=None, constants=())
+        light = dataclasses.replace(
+            program, executable=None, constants=(), inputs=(), outputs=(), out=None
+        )
         with self._lock:
             # Of the same shapes if there is one: then only code can differ.
             before = self._latest.get(key) or self._latest.get(name)

@@ -18,7 +18,7 @@ from .key import Source
 from .lift import Groups
 from .spec import Program
 
-_PER_EXECUTABLE = 64  # programs of one executable: as many values of its constants
+_PER_EXECUTABLE = 16  # programs of one executable: as many values of its constants
 _GROUPED = 16  # more constants than this share an input where they come from one place
 
 Reads = tuple[Read, ...]

@@ -103,7 +103,7 @@ def test_many_edits_shapes_and_values_stay_within_the_limit(limit):
         book.train(max_steps=1)
     stats = nitro.programs.stats()
     assert stats["executables"] <= limit
-    assert stats["programs"] <= limit * 64
+    assert stats["programs"] <= limit * 16
     assert len(nitro.programs.latest()) <= 256
     shelf = nitro.programs._shelf
     kept = sum(
