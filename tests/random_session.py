@@ -79,11 +79,6 @@ class Session:
     def meaning(self, root):
         return tuple(node.meaning for node in self.world.reach(root))
 
-    def has_a_rule(self):
-        """Whether no name leads from `backward` to what it runs: it is compared."""
-        kinds = {node.kind for node in self.world.reach("forward")}
-        return "custom rule" in kinds
-
     def learn(self):
         for root, seen in self.seen.items():
             seen.add(self.meaning(root))

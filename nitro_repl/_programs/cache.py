@@ -261,7 +261,7 @@ def _program(
         contents={read: traced.source.content(read) for read in traced.trace.reads},
         model=traced.model,
         avals=signature(spec.fixed),
-        unsound=unsound(traced, shareable=made.shareable),
+        unsound=unsound(traced, spec, shareable=made.shareable),
         constants=tuple(map(_placed, constants)),
         lifted=tuple(map(_words, constants)),
         memory=_memory(made.executable),

@@ -92,10 +92,10 @@ def _check_kept(name: str, doubts: Iterable[Reason]) -> None:
             raise kept_error(name, reason.removeprefix(f"{KEPT_TRACER} in "))
 
 
-def unsound(made: Candidate, *, shareable: bool) -> tuple[str, ...]:
+def unsound(made: Candidate, spec: Spec, *, shareable: bool) -> tuple[str, ...]:
     """Why content cannot vouch for a trace; empty if it can."""
     traced, prints = made.trace, made.prints
-    reached = {code for content in prints for code in content.codes}
+    reached = spec.covered.union(*(content.codes for content in prints))
     # A read of the clock in code that did not run cannot have reached the program.
     reasons: list[str] = [r for r in made.doubts if not r.code or r.code in traced.ran]
     reasons += made.moved

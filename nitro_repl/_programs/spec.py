@@ -30,6 +30,7 @@ class Spec:
         extra: What else decides the trace (an output tree, the identity of residuals).
         donate: Groups whose buffers the program may reuse.
         share_inputs: Leave out outputs that are inputs; the caller has them already.
+        covered: Digests of code that `extra` stands for, whatever the trace reads.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Spec:
     extra: Hashable = None
     donate: frozenset[str] = frozenset()
     share_inputs: bool = False
+    covered: frozenset[str] = frozenset()
 
     @property
     def fixed(self) -> dict[str, Any]:
@@ -83,6 +85,13 @@ class Program:
     lifted: tuple[str, ...] = ()
     memory: int = 0
     key: int = field(default_factory=lambda: next(_keys))
+
+    @property
+    def codes(self) -> frozenset[str]:
+        """Digests of the code that its content holds."""
+        found = (*self.contents.values(), self.model)
+        prints = [one for one in found if isinstance(one, Fingerprint)]
+        return frozenset().union(*(one.codes for one in prints))
 
 
 @dataclass(frozen=True)

@@ -84,6 +84,7 @@ def trace(
         explained(name),
     ):
         traced = jax.jit(run).trace(dict(arguments))
+    _leftovers.sweep()
     closed = traced.jaxpr
     avals = [_weak_struct(var.aval) for var in closed.jaxpr.outvars]
     out = jax.tree.unflatten(jax.tree.structure(traced.out_info), avals)
@@ -97,6 +98,34 @@ def trace(
     by_the_way = _listeners()
     ran = {d: recorder.names.get(d, "") for d in recorder.codes if d not in by_the_way}
     return Trace(closed, slots, out, tuple(reads), ran, time.perf_counter() - started)
+
+
+_LEFT = 1024  # jaxprs that our epochs may leave in JAX's unbounded cache
+
+
+class _Leftovers:
+    """What traces of epochs that are over leave in JAX's one unbounded trace cache.
+
+    Emptying it costs whoever traces next a few milliseconds and never a compile: the
+    caches of executables, and of what a jit was traced to, are others.
+    """
+
+    def __init__(self) -> None:
+        self._base = 0
+
+    def sweep(self) -> None:
+        """Empty the cache if it has grown by much; called while nothing is traced."""
+        from jax._src.interpreters import partial_eval
+
+        cache: Any = partial_eval.trace_to_jaxpr
+        size = cache.cache_info().currsize
+        self._base = min(self._base, size)
+        if size - self._base > _LEFT:
+            cache.cache_clear()
+            self._base = 0
+
+
+_leftovers = _Leftovers()
 
 
 @contextlib.contextmanager

@@ -117,7 +117,14 @@ def backward(forward: Program) -> Spec:
             if is_differentiable(leaf)
         ),
     }
-    return Spec("backward", backward, arguments, "train", extra=forward.key)
+    return Spec(
+        "backward",
+        backward,
+        arguments,
+        "train",
+        extra=forward.key,
+        covered=forward.codes,  # custom rules run backward
+    )
 
 
 def optimizer(plan: Blueprint, loss: Any) -> Spec:

@@ -351,3 +351,39 @@ def test_a_setting_of_jax_is_part_of_the_key(book):
     with count_compiles() as count:
         book.train()
     assert count.nothing_of_ours, count
+
+
+def test_a_custom_rule_in_forward_leaves_backward_a_hit():
+    rule = """
+@jax.custom_vjp
+def scaled(x):
+    return x * 1.5
+
+def keep(x):
+    return scaled(x), None
+
+def give(_, cotangent):
+    return (cotangent * 2.5,)
+
+scaled.defvjp(keep, give)
+"""
+    hook = """
+class Tiny(Tiny):
+    def forward(self, model, *, x):
+        return scaled(model(x))
+"""
+    book = tiny(rule, hook)
+    before = losses(book.train())
+    book.cell(rule)
+    book.cell(hook)
+    outcomes = Outcomes()
+    assert losses(book.train()) == before
+    assert outcomes.not_hits == {}
+    book.cell(rule.replace("2.5", "3.5"))
+    book.cell(hook)
+    outcomes = Outcomes()
+    edited = losses(book.train())
+    assert set(outcomes.not_hits) == {"forward", "backward"}
+    assert edited[1] != pytest.approx(before[1], rel=1e-4), (
+        "the rule is in the gradient"
+    )

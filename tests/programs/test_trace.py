@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import pytest
 from cells import Notebook, check_error
 from counting import count_compiles
+from jax._src.interpreters import partial_eval
 
 from nitro_repl import HookError
 from nitro_repl._experiment.view import Reads
@@ -118,3 +119,17 @@ def test_a_failing_trace_leaves_everything_as_it_was():
     check_error(error.value, "program `loss`", "test_trace.py")
     assert gc.isenabled()
     assert traced(lambda groups: groups["x"]).slots == (("x",),)
+
+
+def test_many_traces_leave_no_more_than_so_much_in_the_caches_of_jax():
+    def function(groups, reads):
+        return jax.nn.gelu(jnp.clip(groups["a"], 0, 1)) + jnp.linspace(0, 1, 3)
+
+    cache = partial_eval.trace_to_jaxpr
+    sizes = []
+    for _ in range(150):
+        trace("x", function, {"a": jnp.zeros(3)}, Reads())
+        sizes.append(cache.cache_info().currsize)
+    grown = sizes[2] - sizes[1]
+    assert grown > 0, "each trace is of an epoch of its own"
+    assert max(sizes) - sizes[0] < 1024 + 2 * grown < 150 * grown
