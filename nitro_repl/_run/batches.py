@@ -19,6 +19,9 @@ Arrays: TypeAlias = dict[str, Any]
 """Fields of a batch: name -> `numpy.ndarray` or `jax.Array`."""
 
 _REAL_OR_COMPLEX = (np.number, np.bool_)
+_KEPT = frozenset(  # dtypes that JAX takes as they are, with x64 and without
+    map(np.dtype, ["bool", "u1", "i1", "u2", "i2", "u4", "i4", "f2", "f4"])
+)
 _ALIGNMENT = 64
 _LARGE = 1 << 16  # bytes; below, a copy costs less than looking where it lies
 
@@ -180,6 +183,8 @@ def _own(array: np.ndarray) -> np.ndarray:
 
 
 def _as_array(name: str, value: Any, split: str) -> Any:
+    if type(value) is np.ndarray and value.dtype in _KEPT:
+        return value
     if isinstance(value, jax.Array):
         return value
     where = f"split `{split}`, field `{name}`"
