@@ -14,6 +14,7 @@ import jax
 from .._code.arrays import light_look
 from . import disk, training
 from .blueprint import Batch, Blueprint
+from .by_shape import ByShape
 from .cache import ProgramCache
 from .key import Source, aval, struct, thread_settings
 from .spec import Asker, Program, Spec
@@ -48,39 +49,40 @@ class ProgramSet:
         self.fuse = fuse
         self._cache = cache
         self._asker = asker
-        self._train: dict[Hashable, TrainStep] = {}
-        self._eval: dict[Hashable, EvalStep] = {}
-        self._value: dict[Hashable, EvalStep] = {}
-        self._batches: dict[tuple[str, tuple[Hashable, Hashable]], Any] = {}
+        self._train: ByShape[TrainStep] = ByShape()
+        self._eval: ByShape[EvalStep] = ByShape()
+        self._value: ByShape[EvalStep] = ByShape()
         self._names: dict[Hashable, tuple[str, ...]] = {}
-        self._programs: dict[tuple[str, str, int], Program] = {}
 
     def train(self, batch: Avals) -> TrainStep:
         """The train step for a batch with these shapes."""
         key = (thread_settings(), batch_signature(batch))
-        if key not in self._train:
-            self._train[key] = self._make_train(_structs(batch))
-            self._batches["train", key] = _structs(batch)
-        return self._train[key]
+        found = self._train.get(key)
+        if found is None:
+            shapes = _structs(batch)
+            found = self._train.keep(key, self._make_train(shapes), shapes)
+        return found
 
     def evaluation(self, batch: Avals) -> EvalStep:
         """The eval program for a batch with these shapes."""
         key = (thread_settings(), batch_signature(batch))
-        if key not in self._eval:
-            self._eval[key] = self._make_eval(_structs(batch))
-            self._batches["eval", key] = _structs(batch)
-        return self._eval[key]
+        found = self._eval.get(key)
+        if found is None:
+            shapes = _structs(batch)
+            found = self._eval.keep(key, self._make_eval(shapes), shapes)
+        return found
 
     def value(self, outputs: Any, batch: Avals) -> EvalStep:
         """The value-only loss for outputs and a batch with these shapes."""
         leaves, tree = jax.tree.flatten(outputs)
         avals = (tree, tuple(map(aval, leaves)), batch_signature(batch))
         key = (thread_settings(), avals)
-        if key not in self._value:
+        found = self._value.get(key)
+        if found is None:
             made = jax.tree.unflatten(tree, list(map(struct, leaves)))
-            self._value[key] = self._make_value(made, _structs(batch))
-            self._batches["value", key] = (made, _structs(batch))
-        return self._value[key]
+            shapes = (made, _structs(batch))
+            found = self._value.keep(key, self._make_value(*shapes), shapes)
+        return found
 
     def train_names(self, available: Iterable[str]) -> tuple[str, ...]:
         """The batch fields that the train step takes, sorted.
@@ -126,23 +128,19 @@ class ProgramSet:
     def prepare(self, like: ProgramSet) -> None:
         """Make what another set has made, so that nothing compiles after a switch."""
         now = thread_settings()
-        for (kind, (settings, _)), shapes in list(like._batches.items()):
-            if settings != now:
-                continue
-            if kind == "train":
-                self.train(shapes)
-            elif kind == "eval":
-                self.evaluation(shapes)
-            else:
-                outputs, fields = shapes
-                made = self._outputs_now(outputs, like)
-                if made is not None:
-                    self.value(made, fields)
+        for shapes in like._train.shapes(now):
+            self.train(shapes)
+        for shapes in like._eval.shapes(now):
+            self.evaluation(shapes)
+        for outputs, fields in like._value.shapes(now):
+            made = self._outputs_now(outputs, like)
+            if made is not None:
+                self.value(made, fields)
 
     def _outputs_now(self, outputs: Any, like: ProgramSet) -> Any:
         """Avals of what eval gives for the rows of another set's outputs."""
         for key, step in self._eval.items():
-            before = like._eval.get(key)
+            before = dict(like._eval.items()).get(key)
             if before is None or not _differ_in_rows(outputs, before.out):
                 continue
             return _with_rows(step.out, _rows(outputs), _rows(before.out))
@@ -150,9 +148,11 @@ class ProgramSet:
 
     @property
     def programs(self) -> tuple[Program, ...]:
-        """Every program made so far, in the order they run."""
+        """Every program in use, in the order they run."""
         order = ("step", "forward", "loss", "backward", "optimizer", "eval")
-        return tuple(sorted(self._programs.values(), key=lambda p: order.index(p.name)))
+        steps = (*self._train.items(), *self._eval.items(), *self._value.items())
+        used = {p.key: p for _, step in steps for p in step.programs}
+        return tuple(sorted(used.values(), key=lambda p: order.index(p.name)))
 
     @property
     def variant(self) -> dict[str, dict[str, Any]]:
@@ -240,9 +240,7 @@ class ProgramSet:
         return EvalStep(program, groups)
 
     def _find(self, spec: Spec) -> Program:
-        program = self._cache.find(spec, self._source(self.blueprint), self._asker())
-        self._programs[program.name, program.form, id(program)] = program
-        return program
+        return self._cache.find(spec, self._source(self.blueprint), self._asker())
 
     @staticmethod
     def _source(blueprint: Blueprint) -> Source:

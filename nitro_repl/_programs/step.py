@@ -179,7 +179,7 @@ class EvalStep:
     """
 
     def __init__(self, evaluation: Program, groups: Mapping[str, Any]):
-        self.program = evaluation
+        self.programs = (evaluation,)
         self.out = evaluation.out
         self._call = _Wires(groups).call(evaluation)
 

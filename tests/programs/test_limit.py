@@ -132,3 +132,16 @@ def test_a_lower_limit_applies_at_once(fresh_programs):
         assert nitro.programs.stats()["evicted"] == 2
     finally:
         nitro.programs.limit = before
+
+
+def test_a_run_that_meets_many_shapes_holds_the_latest_only(limit):
+    book = tiny("LONG = {k: v[:1].repeat(40, 0) for k, v in ROWS[0].items()}")
+    book.cell("ROWS = [{k: v[:n] for k, v in LONG.items()} for n in range(1, 41)]")
+    with live(book, steps=40) as run:
+        held = run._loop.programs.programs
+        names = [program.name for program in held]
+        assert names.count("loss") == names.count("forward") == 32
+        assert nitro.programs.stats()["executables"] <= limit
+        run.advance(40)  # all of them once more, those that left as well
+        assert len(run._loop.programs.programs) == len(held)
+    assert run.exception is None
