@@ -103,7 +103,10 @@ def _noun(part: Part) -> str:
 
 
 def _inside(part: Part) -> str:
-    return f" in {part.via[-1]}" if part.kind == "closure" and part.via else ""
+    """Where the code stands that reads a global or a captured value."""
+    if part.kind in ("global", "closure") and part.via:
+        return f" in {part.via[-1]}{_at(part)}"
+    return ""
 
 
 def _at(part: Part) -> str:
