@@ -23,6 +23,9 @@ _OPTION = re.compile(r"--([A-Za-z_][\w-]*)(?:=(.*))?", re.DOTALL)
 _NUMBER = re.compile(r"-[\d.]")
 # A whole string, blanks, or one other character; a lone quote is a string left open.
 _PART = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|\s+|.""", re.DOTALL)
+# What somebody may write after a flag, and what the flag then lacks.
+_SWITCHES = {"True": "", "true": "", "1": ""}
+_SWITCHES |= dict.fromkeys(["False", "false", "0"], "=False")
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 
 
@@ -67,11 +70,13 @@ class _Reader:
         self.words: list[str] = []
         self.fields: dict[str, str] = {}
         self.options: dict[str, Any] = {}
+        self.bare = ""  # the flag just before this token
         self.declared = {p.name: p for p in verb.take("option") + verb.take("flag")}
 
     def read(self, tokens: list[str]) -> Arguments:
         remaining = iter(tokens)
         for token in remaining:
+            flag, self.bare = self.bare, ""
             if option := _OPTION.fullmatch(token):
                 self._option(option[1], option[2], remaining)
             elif field := _FIELD.fullmatch(token):
@@ -79,6 +84,11 @@ class _Reader:
             elif token.startswith("-") and not _NUMBER.match(token):
                 raise MagicError(
                     f"`{token}` is no option", fix="options start with `--`"
+                )
+            elif flag and token in _SWITCHES:
+                raise MagicError(
+                    f"`{flag}` is a flag and takes no value",
+                    fix=f"write `{flag}{_SWITCHES[token]}` instead of `{flag} {token}`",
                 )
             else:
                 self.words.append(token)
@@ -92,6 +102,7 @@ class _Reader:
         wanted = self._option_type(name)
         if wanted is bool and value is None:
             self.options[name] = True
+            self.bare = _dashed(name)
             return
         if value is None:
             value = next(rest, "--")

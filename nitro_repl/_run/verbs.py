@@ -53,7 +53,7 @@ class Parameter:
             "fields": "NAME=VALUE ...",
             "option": f"--{name} {self.name.upper()}",
             "flag": f"--{name}",
-            "settings": "--SETTING VALUE ...",
+            "settings": "--SETTING [VALUE] ...",
         }[self.kind]
         return written if self.required else f"[{written}]"
 
@@ -245,7 +245,7 @@ def help_text(name: str = "") -> str:
     if verb.parameters:
         lines += ["", *(f"  {p.usage:<24} {p.summary}" for p in verb.parameters)]
     if verb.take("settings"):
-        lines += ["", "Settings: " + ", ".join(map(_option, SETTINGS))]
+        lines += ["", *_settings_help()]
     return "\n".join([*lines, "", f"Returns: {verb.returns}"])
 
 
@@ -256,7 +256,8 @@ def find_verb(name: str) -> Verb:
         MagicError: There is none.
     """
     if name not in VERBS:
-        fix = f"{suggest(name, VERBS)} See %nitro help"
+        meant = suggest(name, VERBS)
+        fix = f"{meant}{'' if meant.endswith('?') else '.'} See %nitro help"
         raise MagicError(f"there is no verb `{name}`", fix=fix)
     return VERBS[name]
 
@@ -265,6 +266,15 @@ _INTRODUCTION = "%nitro VERB: train JAX experiments live.\n\nVerbs:"
 _NOTATION = """\
 Fields are name=value, settings and options --name value. Values are Python literals;
 bare words are strings where a string is expected. `%nitro help VERB` says more."""
+
+
+def _settings_help() -> list[str]:
+    flags = [_option(name) for name, kind in SETTINGS.items() if kind is bool]
+    valued = [_option(name) for name, kind in SETTINGS.items() if kind is not bool]
+    return [
+        f"Settings with a VALUE: {', '.join(valued)}",
+        f"Flags, without one: {', '.join(flags)} ({flags[0]}=False turns it off)",
+    ]
 
 
 def _option(name: str) -> str:

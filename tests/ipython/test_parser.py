@@ -93,6 +93,8 @@ def test_an_enum_is_given_by_member_or_by_value(namespace):
         ("advance 3; # three more", (3,), {}),
         ("wait 2.5", (2.5,), {}),
         ("swap loss forward --undo", ("loss", "forward"), {"undo": True}),
+        ("swap --undo loss", ("loss",), {"undo": True}),
+        ("swap --undo=False", (), {"undo": False}),
         ("evaluate test --run digits-2", ("test",), {"run": "digits-2"}),
         ("help swap", ("swap",), {}),
         ("", (), {}),
@@ -126,6 +128,14 @@ def test_words_and_options_of_a_verb(line, words, options):
         ("train Digits --max-epoch 3", "did you mean `--max-epochs`?"),
         ("train Digits --max-epochs", "`--max-epochs` needs a value"),
         ("train Digits --max-epochs --paused", "`--max-epochs` needs a value"),
+        (
+            "train Digits --fuse True",
+            "`--fuse` is a flag and takes no value: write `--fuse` instead of",
+        ),
+        ("train Digits --pad-eval false", "write `--pad-eval=False` instead of"),
+        ("swap --undo True", "`--undo` is a flag and takes no value"),
+        ("foo", "why. See %nitro help"),
+        ("trian", "did you mean `train`? See %nitro help"),
         ("train Digits -p", "`-p` is no option: options start with `--`"),
         ("train Digits Digits", "`Digits` is one word too many: usage: train"),
         ("train Digits dims=(1, 2", "`dims=(1, 2` misses its closing `)`"),
@@ -146,6 +156,15 @@ def test_a_line_that_cannot_be_read_is_one_line_of_error(line, message, namespac
     shown = usage_line(raised.value)
     assert message in shown
     assert "\n" not in shown
+
+
+def test_the_help_of_train_tells_flags_from_settings_with_a_value():
+    text = verbs.help_text("train")
+    [valued] = [line for line in text.splitlines() if "VALUE:" in line]
+    [flags] = [line for line in text.splitlines() if line.startswith("Flags")]
+    assert "--seed" in valued
+    assert "--fuse" not in valued
+    assert "--pad-eval, --fuse" in flags
 
 
 def test_nothing_on_the_line_is_evaluated(namespace):
