@@ -7,19 +7,21 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Iterable, Sequence
-from typing import overload
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple, overload
 
 from rich import box
-from rich.console import RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from .._text import View, one_line, plain
+from .._text import View, duration, one_line, plain
 from .spec import Event, Program
 
 _OUTCOME_STYLES = {"hit": "green", "rebound": "green", "compiled": "yellow"}
 _CONSTANTS_SHOWN = 6
+_RUN_SHOWN = 12  # letters of a run id that there is always room for
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,7 +63,7 @@ class ProgramRow:
             trace_s=self.trace_s + event.trace_s,
             lower_s=self.lower_s + event.lower_s,
             compile_s=self.compile_s + event.compile_s,
-            uses=self.uses + (event.outcome != "evicted"),
+            uses=self.uses + 1,
             made=self.made if event.outcome == "hit" else event.at,
             runs=runs,
         )
@@ -81,11 +83,13 @@ class ProgramsTable(View):
         """Sum up lookups, oldest first: one row per experiment and program.
 
         Args:
-            events: The lookups.
+            events: The lookups; an eviction is none, and may be of another experiment.
             programs: The latest programs with the experiments they are of.
         """
         rows: dict[tuple[str, str], ProgramRow] = {}
         for event in events:
+            if event.outcome == "evicted":
+                continue
             key = (event.experiment, event.program)
             row = rows.get(key, ProgramRow(event.program, "", experiment=key[0]))
             rows[key] = row.after(event)
@@ -102,34 +106,90 @@ class ProgramsTable(View):
     def __rich__(self) -> RenderableType:
         if not self.rows:
             return Text("no programs compiled yet")
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
         several = len({row.experiment for row in self.rows}) > 1
-        for name in ("program", *(("experiment",) if several else ()), "last"):
-            table.add_column(name, no_wrap=True)
-        for name in ("trace", "lower", "compile", "memory", "age", "uses"):
-            table.add_column(name, justify="right", no_wrap=True)
-        table.add_column("in runs", no_wrap=True)
+        lines = [
+            (f"{row.experiment} " if several else "") + f"{row.program}: {_inputs(row)}"
+            for row in self.rows
+            if row.constants
+        ]
+        lines += [self.caption] if self.caption else []
+        below = [Text(one_line(line, 1_000), style="dim") for line in lines]
+        return Group(_Fitted(self.rows, several), *below)
+
+
+class _Layout(NamedTuple):
+    """What of a row there is room for.
+
+    Attributes:
+        name: Most letters of an experiment.
+        lower: Whether the lowering has its own column; else it counts to the trace.
+        tight: Whether times are rounded, and ages left out.
+    """
+
+    name: int = 30
+    lower: bool = True
+    tight: bool = False
+
+
+_LAYOUTS = (_Layout(), _Layout(12), _Layout(12, False), _Layout(12, False, True))
+
+
+class _Fitted:
+    """The widest layout of the rows that fits the console.
+
+    The run ids give way first: a number that is cut is a wrong number.
+    """
+
+    def __init__(self, rows: Sequence[ProgramRow], several: bool):
+        self.rows = rows
+        self.several = several
+
+    def __rich_console__(
+        self, console: Console, options: ConsoleOptions
+    ) -> Iterator[RenderableType]:
+        endless = options.update_width(10_000)
+        layout = _LAYOUTS[-1]
+        for layout in _LAYOUTS:
+            least = self._table(layout, _RUN_SHOWN)
+            if Measurement.get(console, endless, least).maximum <= options.max_width:
+                break
+        yield self._table(layout, 40)
+        also = "" if layout.lower else "; trace is tracing and lowering"
+        yield Text(f"times are sums over all versions of a program{also}", style="dim")
+
+    def _table(self, layout: _Layout, run: int) -> Table:
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
+        titles = ["trace", *(["lower"] if layout.lower else []), "compile", "memory"]
+        titles += [*([] if layout.tight else ["age"]), "uses"]
+        for title in ("program", *(("experiment",) if self.several else ()), "last"):
+            table.add_column(title, no_wrap=True)
+        for title in titles:
+            table.add_column(title, justify="right", no_wrap=True)
+        table.add_column(Text("in runs", no_wrap=True, overflow="ellipsis"))
         for row in self.rows:
-            table.add_row(*_cells(row, several))
-        lines = [f"{row.program}: {_inputs(row)}" for row in self.rows if row.constants]
-        caption = "\n".join([*lines, *([self.caption] if self.caption else [])])
-        if caption:
-            table.caption = plain(caption, 1_000)
-            table.caption_justify = "left"
+            table.add_row(*_cells(row, layout, self.several, run))
         return table
 
 
-def _cells(row: ProgramRow, several: bool) -> list[Text | str]:
+def _cells(
+    row: ProgramRow, layout: _Layout, several: bool, run: int
+) -> list[Text | str]:
     runs, more = row.runs[0] if row.runs else "", len(row.runs) - 1
+    spent = (row.trace_s, row.lower_s)
+    spent = (*(spent if layout.lower else (sum(spent),)), row.compile_s)
+    age = _age(time.time() - row.made) if row.made else ""
     return [
         plain(row.program, 30),
-        *((plain(row.experiment, 30),) if several else ()),
+        *((plain(row.experiment, layout.name),) if several else ()),
         plain(row.outcome, 20, _OUTCOME_STYLES.get(row.outcome, "")),
-        *(_milliseconds(s) for s in (row.trace_s, row.lower_s, row.compile_s)),
+        *(
+            (duration(s) if s else "") if layout.tight else _milliseconds(s)
+            for s in spent
+        ),
         f"{row.memory / 2**20:,.1f} MB" if row.memory else "",
-        _age(time.time() - row.made) if row.made else "",
+        *(() if layout.tight else (age,)),
         f"{row.uses:,}",
-        plain(runs + (f" +{more}" if more > 0 else ""), 40),
+        plain(runs + (f" +{more}" if more > 0 else ""), run),
     ]
 
 
