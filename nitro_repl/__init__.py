@@ -35,6 +35,7 @@ from .errors import (
     ProgramError as ProgramError,
     RunError as RunError,
     SettingError as SettingError,
+    StaleError as StaleError,
     SwapError as SwapError,
 )
 

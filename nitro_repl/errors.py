@@ -14,6 +14,7 @@ A message is at most six lines and uses the user's own names.
     ├── MetricError          a metric value
     ├── RunError             a verb that the run cannot obey now
     │   ├── SwapError        a swap that was refused; the old program goes on
+    │   ├── StaleError       newer code where the older is needed
     │   └── NonFiniteError   a loss or gradient that is not finite
     ├── EditError            an edit in a test that cannot be made
     └── MagicError           a `%nitro` line that cannot be read
@@ -100,6 +101,10 @@ class RunError(NitroError):
 
 class SwapError(RunError):
     """A swap that was refused; the old programs go on."""
+
+
+class StaleError(RunError):
+    """A program is needed whose code has changed since the others were made."""
 
 
 class NonFiniteError(RunError):

@@ -26,6 +26,7 @@ PUBLIC = [
     "Run",
     "RunError",
     "SettingError",
+    "StaleError",
     "Sum",
     "SwapError",
     "current",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 
@@ -17,11 +17,13 @@ from .blueprint import Batch, Blueprint
 from .by_shape import ByShape
 from .cache import ProgramCache
 from .key import Source, aval, struct, thread_settings
+from .pins import Pins
 from .spec import Asker, Program, Spec
 from .standing import Standing, stale_names
 from .step import EvalStep, FusedStep, SplitStep, TrainStep
 
 Avals = Mapping[str, Any]
+AnyStep = TypeVar("AnyStep", TrainStep, EvalStep)
 
 _TRAIN_CLOCK = {"key": 0, "step": 0, "bad": 0}
 _EVAL_CLOCK = {"key": 0, "split": 0, "index": 0}
@@ -52,6 +54,7 @@ class ProgramSet:
         self._train: ByShape[TrainStep] = ByShape()
         self._eval: ByShape[EvalStep] = ByShape()
         self._value: ByShape[EvalStep] = ByShape()
+        self._pins = Pins()
         self._names: dict[Hashable, tuple[str, ...]] = {}
 
     def train(self, batch: Avals) -> TrainStep:
@@ -60,7 +63,8 @@ class ProgramSet:
         found = self._train.get(key)
         if found is None:
             shapes = _structs(batch)
-            found = self._train.keep(key, self._make_train(shapes), shapes)
+            made = self._made("train", lambda: self._make_train(shapes))
+            found = self._train.keep(key, made, shapes)
         return found
 
     def evaluation(self, batch: Avals) -> EvalStep:
@@ -69,7 +73,8 @@ class ProgramSet:
         found = self._eval.get(key)
         if found is None:
             shapes = _structs(batch)
-            found = self._eval.keep(key, self._make_eval(shapes), shapes)
+            made = self._made("eval", lambda: self._make_eval(shapes))
+            found = self._eval.keep(key, made, shapes)
         return found
 
     def value(self, outputs: Any, batch: Avals) -> EvalStep:
@@ -79,9 +84,12 @@ class ProgramSet:
         key = (thread_settings(), avals)
         found = self._value.get(key)
         if found is None:
-            made = jax.tree.unflatten(tree, list(map(struct, leaves)))
-            shapes = (made, _structs(batch))
-            found = self._value.keep(key, self._make_value(*shapes), shapes)
+            shapes = (
+                jax.tree.unflatten(tree, list(map(struct, leaves))),
+                _structs(batch),
+            )
+            made = self._made("value", lambda: self._make_value(*shapes))
+            found = self._value.keep(key, made, shapes)
         return found
 
     def train_names(self, available: Iterable[str]) -> tuple[str, ...]:
@@ -99,6 +107,12 @@ class ProgramSet:
     ) -> tuple[str, ...]:
         """The batch fields that one hook takes in evaluation, sorted."""
         return self._wanted((hook,), tuple(available), split)
+
+    def names(self, split: str, available: Iterable[str]) -> tuple[str, ...]:
+        """The batch fields that compiled code takes of a split, sorted."""
+        if split == "train":
+            return self.train_names(available)
+        return self._wanted(("forward", "loss"), tuple(available), split)
 
     def check(self, split: str, available: Iterable[str]) -> None:
         """Refuse hooks that need a field which the batches of a split lack.
@@ -143,7 +157,8 @@ class ProgramSet:
             before = dict(like._eval.items()).get(key)
             if before is None or not _differ_in_rows(outputs, before.out):
                 continue
-            return _with_rows(step.out, _rows(outputs), _rows(before.out))
+            made = with_rows(step.out, _rows(outputs), _rows(before.out))
+            return jax.tree.map(_as_weak_as, made, outputs)
         return None
 
     @property
@@ -194,9 +209,17 @@ class ProgramSet:
             self.blueprint = replace(plan, structure=structure)
         return self.blueprint
 
-    def _make_train(self, batch: Batch) -> TrainStep:
+    def _made(self, kind: str, make: Callable[[], AnyStep]) -> AnyStep:
+        """Make a step of the same code as those before it."""
         disk.refresh()  # once, so that programs of one step are of one version
         plan = self.renewed()
+        self._pins.check(kind, plan, self._source(plan))
+        made = make()
+        self._pins.take(kind, plan, self._source(plan), made.programs)
+        return made
+
+    def _make_train(self, batch: Batch) -> TrainStep:
+        plan = self.blueprint
         groups = {
             "batch": batch,
             "clock": _TRAIN_CLOCK,
@@ -215,8 +238,7 @@ class ProgramSet:
         return SplitStep(forward, loss, backward, optimizer, groups)
 
     def _make_eval(self, batch: Batch) -> EvalStep:
-        disk.refresh()
-        plan = self.renewed()
+        plan = self.blueprint
         program = self._find(training.evaluation(plan, batch))
         groups = {
             "batch": batch,
@@ -228,8 +250,7 @@ class ProgramSet:
         return EvalStep(program, groups)
 
     def _make_value(self, outputs: Any, batch: Batch) -> EvalStep:
-        disk.refresh()
-        plan = self.renewed()
+        plan = self.blueprint
         program = self._find(training.loss(plan, outputs, batch, training=False))
         groups = {
             "batch": batch,
@@ -265,16 +286,22 @@ def _rows(tree: Any) -> int:
     return next((leaf.shape[0] for leaf in jax.tree.leaves(tree) if leaf.shape), 0)
 
 
-def _with_rows(tree: Any, rows: int, padded: int) -> Any:
-    """The tree with `rows` where its leaves have `padded` rows."""
+def with_rows(tree: Any, rows: int, padded: int) -> Any:
+    """The tree of avals with `rows` where its leaves have `padded` rows."""
 
     def cut(leaf: Any) -> jax.ShapeDtypeStruct:
         shape = leaf.shape
         if shape and shape[0] == padded:
             shape = (rows, *shape[1:])
-        return jax.ShapeDtypeStruct(shape, leaf.dtype)
+        weak = bool(getattr(leaf, "weak_type", False))
+        return jax.ShapeDtypeStruct(shape, leaf.dtype, weak_type=weak)
 
     return jax.tree.map(cut, tree)
+
+
+def _as_weak_as(aval: Any, other: Any) -> jax.ShapeDtypeStruct:
+    weak = bool(getattr(other, "weak_type", False))
+    return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=weak)
 
 
 def _structs(batch: Avals) -> Batch:

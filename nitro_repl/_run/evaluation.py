@@ -18,7 +18,7 @@ from .._experiment.base import Experiment
 from .._experiment.hooks import Hooks
 from .._experiment.metrics import Mean, MetricValue, Totals, flat
 from .._programs.explain import hooks_explained
-from .._programs.program_set import ProgramSet
+from .._programs.program_set import ProgramSet, with_rows
 from ..errors import HookError
 from .batches import (
     batch_arrays,
@@ -121,6 +121,23 @@ class Evaluation:
                 fix="return the dict of metrics",
             )
         return {**loss, **flat(final)}
+
+    def prepare(self, batch: Mapping[str, jax.ShapeDtypeStruct], split: str) -> None:
+        """Make the programs for whole batches of these shapes; nothing is computed."""
+        names = self.programs.eval_names("forward", batch, split)
+        chosen = {name: batch[name] for name in names}
+        rows = padded = 0
+        if self.padding is not None:
+            rows = batch_rows(chosen, split)
+            padded = self.padding.rows(chosen, rows)
+            chosen = with_rows(chosen, padded, rows)
+        outputs = with_rows(self.programs.evaluation(chosen).out, rows, padded)
+        if self.hooks.defines("metrics"):  # they go through the host
+            outputs = jax.tree.map(
+                lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), outputs
+            )
+        names = self.programs.eval_names("loss", batch, split)
+        self.programs.value(outputs, {name: batch[name] for name in names})
 
     def predict(self, state: State, batch: Any) -> Any:
         """Outputs of one batch as numpy arrays."""

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from math import isfinite
-from typing import Any
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -21,11 +21,12 @@ from .._experiment.metrics import MetricValue, flat
 from .._programs.explain import hook_error, hooks_explained
 from .._programs.program_set import ProgramSet
 from .._programs.step import Carry, Report, TrainStep
-from ..errors import MetricError, NonFiniteError
+from .._text import tell
+from ..errors import MetricError, NonFiniteError, StaleError
 from .batches import batch_arrays, check_batch, private_copy
 from .commands import LATER, Command, Mailbox
 from .evaluation import State
-from .feed import Feed, Position
+from .feed import Fed, Feed, Position
 from .live import Values
 from .record import Record
 from .settings import Every
@@ -45,6 +46,18 @@ class Pending:
     values: Mapping[str, float]
 
 
+class Validates(Protocol):
+    """Evaluates between two steps."""
+
+    def prepare(self, loop: Loop) -> None:
+        """Make its programs."""
+        ...
+
+    def __call__(self, loop: Loop) -> None:
+        """Evaluate at this boundary."""
+        ...
+
+
 @dataclass
 class Loop:
     """Everything one run steps with.
@@ -53,6 +66,7 @@ class Loop:
         carry: Parameters, state and optimizer state after `step` steps.
         first: Avals of the first batch, by the names that programs take.
         step: Optimizer steps begun; those of a non-finite step are taken back.
+        attended: Whether somebody can resume it when it pauses by itself.
         paused: Whether to wait for commands before the next step.
         stopping: Whether to end at the next boundary.
         until: Step at which an `advance` is answered and the run pauses.
@@ -67,11 +81,12 @@ class Loop:
     mailbox: Mailbox
     record: Record
     on_phase: Callable[[str], None]
-    evaluate: Callable[[Loop], None] | None = None
+    evaluate: Validates | None = None
     evaluate_every: Every | None = None
     max_steps: int | None = None
     step: int = 0
     epoch: int = 0
+    attended: bool = False
     paused: bool = False
     stopping: bool = False
     until: int | None = None
@@ -84,6 +99,8 @@ class Loop:
     def run(self) -> None:
         """Train until the end or a stop."""
         self.programs.train(self.first)  # before the first command is heard
+        if self.evaluate is not None and self.evaluate_every is not None:
+            self.evaluate.prepare(self)
         self.record.variant(self.programs.variant)
         try:
             while self.boundary():
@@ -96,7 +113,11 @@ class Loop:
         with hooks_explained(f"the loader of `train`, at step {self.step + 1}"):
             fed = next(self.feed)
         batch = self.place(fed.batch)
-        step = self.programs.train(batch)
+        try:
+            step = self.programs.train(batch)
+        except StaleError as error:
+            self.hold(fed, error)
+            return
         try:
             self.carry, report = step(
                 self.carry, tuple(batch.values()), self.key, self.values.leaves
@@ -151,6 +172,15 @@ class Loop:
             return
         if value is not LATER:
             command.answer(value)
+
+    def hold(self, fed: Fed, error: StaleError) -> None:
+        """Pause before a batch that needs code which is no longer there."""
+        if not self.attended:
+            raise error
+        self.feed.restore(Position(fed.epoch, fed.index))
+        self.paused = True
+        self.end_advance(error)
+        tell(f"paused before step {self.step + 1}: {error}", bad=True)
 
     def place(self, batch: Any) -> dict[str, Any]:
         """The fields that programs name, copied and placed, by sorted name."""

@@ -78,7 +78,10 @@ class Nitro:
         self.built = build(experiment, self.hooks, self._settings["seed"])
         self.available: dict[str, tuple[str, ...]] = {}
         self._prepare()
-        rows = max((a.shape[0] for a in self.first.values() if a.shape), default=0)
+        rows = max(
+            (a.shape[0] for a in self.first.get("train", {}).values() if a.shape),
+            default=0,
+        )
         self.padding = Padding(rows) if self._settings["pad_eval"] else None
         self._run: Run | None = None
         self._told: tuple[str, ...] = ()
@@ -244,9 +247,9 @@ class Nitro:
         plan = programs.blueprint
         return state, Evaluation(plan.experiment, plan.hooks, programs, self.padding)
 
-    def _check_batches(self) -> dict[str, jax.ShapeDtypeStruct]:
-        """Read one batch of each split that a run uses; avals of what it trains on."""
-        first: dict[str, jax.ShapeDtypeStruct] = {}
+    def _check_batches(self) -> dict[str, dict[str, jax.ShapeDtypeStruct]]:
+        """Read one batch of each split that a run uses; avals of what it takes."""
+        first: dict[str, dict[str, jax.ShapeDtypeStruct]] = {}
         for split in ("train", "val"):
             if split not in self.data:
                 continue
@@ -254,12 +257,10 @@ class Nitro:
                 batch = first_batch(self.data[split], split)
             self.available[split] = tuple(batch)
             self._programs.check(split, batch)
-            if split == "train":
-                names = self._programs.train_names(batch)
-                arrays = batch_arrays(batch, split, names)
-                first = {
-                    n: jax.ShapeDtypeStruct(a.shape, a.dtype) for n, a in arrays.items()
-                }
+            arrays = batch_arrays(batch, split, self._programs.names(split, batch))
+            first[split] = {
+                n: jax.ShapeDtypeStruct(a.shape, a.dtype) for n, a in arrays.items()
+            }
         return first
 
     def _check_endless(self, background: bool) -> None:

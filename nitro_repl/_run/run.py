@@ -415,7 +415,7 @@ class Run:
                     self.resume()
                 return
             self._loop.paused, self._loop.stopping = paused, False
-            self._foreground = foreground
+            self._foreground, self._loop.attended = foreground, not foreground
             self.exception = None
             self.phase = "starting"
             self._worker.start()

@@ -42,7 +42,7 @@ def new_loop(handle: Nitro, run: Run, record: Record) -> Loop:
         ),
         values=values,
         feed=Feed(handle.data["train"]),
-        first=handle.first,
+        first=handle.first.get("train", {}),
         key=handle.key,
         mailbox=run.mailbox,
         record=record,
@@ -50,6 +50,8 @@ def new_loop(handle: Nitro, run: Run, record: Record) -> Loop:
         max_steps=handle.budget(),
     )
     if "val" in handle.data:
-        loop.evaluate = Validation(handle.data["val"], record, handle.padding)
+        loop.evaluate = Validation(
+            handle.data["val"], record, handle.padding, handle.first["val"]
+        )
         loop.evaluate_every = every(settings["eval_every"])
     return loop

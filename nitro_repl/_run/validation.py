@@ -6,10 +6,14 @@ and stop are heard between its batches.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+import jax
 import numpy as np
 
+from .._text import tell
+from ..errors import StaleError
 from .evaluation import Evaluation, Padding
 from .loop import Loop
 from .record import Record
@@ -22,27 +26,46 @@ class Validation:
         loader: The split "val".
         record: Where the row goes.
         padding: How ragged batches are padded, if they are.
+        first: Avals of its first batch.
     """
 
-    def __init__(self, loader: Any, record: Record, padding: Padding | None):
+    def __init__(
+        self,
+        loader: Any,
+        record: Record,
+        padding: Padding | None,
+        first: Mapping[str, jax.ShapeDtypeStruct],
+    ):
         self._loader = loader
         self._record = record
         self._padding = padding
+        self._first = first
+        self._told = ""
+
+    def prepare(self, loop: Loop) -> None:
+        """Make its programs now, of the code that the run begins with."""
+        self._evaluation(loop).prepare(self._first, "val")
 
     def __call__(self, loop: Loop) -> None:
         """Evaluate at this boundary, unless the run is stopped meanwhile."""
-        plan = loop.programs.blueprint
-        evaluation = Evaluation(
-            plan.experiment, plan.hooks, loop.programs, self._padding
-        )
+        evaluation = self._evaluation(loop)
         evaluation.between = lambda: self._between(loop)
         loop.on_phase("evaluating")
         try:
             result = evaluation.evaluate(loop.state(), self._loader, "val")
         except _StopError:
             return
+        except StaleError as error:  # the run goes on; a mixed number would mislead
+            if str(error) != self._told:
+                self._told = str(error)
+                tell(f"no evaluation at step {loop.step}: {error}", bad=True)
+            return
         numbers = {k: float(v) for k, v in result.items() if np.ndim(v) == 0}
         self._record.row("val", {"step": loop.step, "epoch": loop.epoch, **numbers})
+
+    def _evaluation(self, loop: Loop) -> Evaluation:
+        plan, programs = loop.programs.blueprint, loop.programs
+        return Evaluation(plan.experiment, plan.hooks, programs, self._padding)
 
     @staticmethod
     def _between(loop: Loop) -> None:

@@ -1,0 +1,94 @@
+"""The code that the programs of one set were made from; a later one must be of it too.
+
+A run looks programs up as it meets shapes. One that is first needed after an edit would
+be of newer code than those beside it: that is refused, never mixed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+
+from .._code.diff import explain
+from .._code.fingerprint import Fingerprint
+from .._experiment.view import Read
+from ..errors import StaleError
+from .blueprint import Blueprint
+from .key import Source
+from .spec import Program
+
+HOOKS = {
+    "train": ("forward", "loss", "train_metrics", "optimizer"),
+    "eval": ("forward",),
+    "value": ("loss",),
+}
+"""The hooks in each kind of step."""
+
+Content = Fingerprint | Hashable
+_MODEL = Read("model", "the model")
+
+
+class Pins:
+    """Content of the hooks of one set, of what else its programs read, of the model."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, dict[Read, Content]] = {}
+
+    def check(self, kind: str, plan: Blueprint, source: Source) -> None:
+        """Refuse a step whose code is not that of the steps made before.
+
+        Raises:
+            StaleError: It has changed; the edit is named.
+        """
+        for read, before in self._of(kind).items():
+            now = _content(read, plan, source)
+            if _digest(before) != _digest(now):
+                raise _stale(kind, read, before, now)
+
+    def take(
+        self, kind: str, plan: Blueprint, source: Source, programs: Iterable[Program]
+    ) -> None:
+        """Hold what the code says now that these programs are made.
+
+        All hooks at the first step; a trace may change what it reads, so that of its
+        own hooks is taken anew each time.
+        """
+        if not self._held:
+            for each, hooks in HOOKS.items():
+                reads = (*(Read("member", hook) for hook in hooks), _MODEL)
+                self._hold(each, reads, plan, source)
+        own = [p for p in programs if p.name != "step"]  # what reads what is not known
+        reads = {read for p in own for read in p.reads if read.kind != "device"}
+        self._hold(kind, (*self._held.get(kind, {}), *reads), plan, source)
+
+    def _hold(
+        self, kind: str, reads: Iterable[Read], plan: Blueprint, source: Source
+    ) -> None:
+        held = self._held.setdefault(kind, {})
+        held.update((read, _content(read, plan, source)) for read in reads)
+
+    def _of(self, kind: str) -> dict[Read, Content]:
+        held = self._held.get(kind, {})
+        if kind == "value":  # it holds no model
+            return {read: content for read, content in held.items() if read != _MODEL}
+        return held
+
+
+def _content(read: Read, plan: Blueprint, source: Source) -> Content:
+    return plan.eval_content() if read == _MODEL else source.content(read)
+
+
+def _digest(content: Content) -> Hashable:
+    return content.digest if isinstance(content, Fingerprint) else content
+
+
+def _stale(kind: str, read: Read, before: Content, now: Content) -> StaleError:
+    known = isinstance(before, Fingerprint) and isinstance(now, Fingerprint)
+    said = explain(before, now)[:1] if known else []  # type: ignore[arg-type]
+    what = {"train": "the train step", "eval": "`eval`", "value": "`loss`"}[kind]
+    return StaleError(
+        f"{what} is needed for new shapes, but its code has changed since the other "
+        "programs were made",
+        where=said[0] if said else f"{read.name} changed",
+        fix="run.swap() or a new Nitro takes the edit for all programs;\n"
+        "or undo the edit",
+    )
