@@ -31,7 +31,7 @@ from .lift import Groups, lift
 from .lower import Lowered, lower
 from .report import Reasons
 from .shelf import Shelf, Variant
-from .skeleton import Skeleton, UnknownError, skeleton
+from .skeleton import Skeleton, skeleton
 from .spec import Asker, Event, Program, Spec
 
 LIMIT = 64
@@ -95,9 +95,12 @@ class ProgramCache(View):
             compile_s=made.compile_s,
         )
         self._ledger.note(event, program, asker)
-        for name in self._shelf.evict():
-            self._ledger.evicted(name, self._shelf.limit, asker)
+        self._evict(asker)
         return program
+
+    def _evict(self, asker: Asker) -> None:
+        for name, digest in self._shelf.evict():
+            self._ledger.evicted(name, digest, self._shelf.limit, asker)
 
     def is_current(
         self, program: Program, model: Fingerprint | None, source: Source
@@ -123,13 +126,13 @@ class ProgramCache(View):
         if known is not None:
             return _Made(known.executable, known.hash, "rebound", known.groups)
         groups = self._shelf.changed(
-            key, flat.tokens, lambda position: _place(flat.constants[position])
+            key, flat.tokens, lambda position: _origin(flat.constants[position])
         )
         closed = traced.closed
         if groups:
             try:
                 closed = lift(closed, flat, groups)
-            except UnknownError:
+            except Exception:  # where no input can stand they stay constants
                 groups = ()
         made = self._compiled(spec, traced, closed, groups)
         if made.shareable:
@@ -184,8 +187,7 @@ class ProgramCache(View):
                 fix=f"give a whole number from 1, as programs.limit = {LIMIT}",
             )
         self._shelf.limit = most
-        for name in self._shelf.evict():
-            self._ledger.evicted(name, most, Asker())
+        self._evict(Asker())
 
     @property
     def persistent(self) -> str | None:
@@ -215,6 +217,14 @@ class ProgramCache(View):
     def why(self) -> Reasons:
         """What the latest lookup of each program cost, and its cause in words."""
         return self._ledger.why()
+
+    def count(self) -> int:
+        """How many lookups there have been, those that `events` forgot too."""
+        return self._ledger.count()
+
+    def why_of(self, run: str, since: int) -> Reasons:
+        """The same of one run's lookups after the first `since`."""
+        return self._ledger.why_of(run, since)
 
     def clear(self) -> None:
         """Forget every program and event; live runs keep the programs they hold."""
@@ -249,6 +259,11 @@ def _program(
     spec: Spec, traced: Candidate, flat: Skeleton | None, made: _Made
 ) -> Program:
     constants = [flat.constants[group[0]] for group in made.groups] if flat else []
+    reads, model = traced.trace.reads, traced.model
+    contents = {read: traced.source.content(read) for read in reads}
+    if spec.follows is not None:
+        contents = {**spec.follows.contents, **contents}
+        model = model or spec.follows.model
     return Program(
         name=spec.name,
         form=spec.form,
@@ -257,14 +272,15 @@ def _program(
         outputs=traced.outputs,
         out=traced.trace.out,
         hash=made.hash,
-        reads=traced.trace.reads,
-        contents={read: traced.source.content(read) for read in traced.trace.reads},
-        model=traced.model,
+        reads=reads,
+        contents=contents,
+        model=model,
         avals=signature(spec.fixed),
         unsound=unsound(traced, spec, shareable=made.shareable),
         constants=tuple(map(_placed, constants)),
         lifted=tuple(map(_words, constants)),
         memory=_memory(made.executable),
+        settings=trace_settings(),
     )
 
 
@@ -277,6 +293,11 @@ def _words(constant: Constant) -> str:
     place = _place(constant)
     number = f"{float(constant.value):.6g}"
     return f"{number} ({place})" if place else number
+
+
+def _origin(constant: Constant) -> Hashable:
+    """What constants share that may be one input."""
+    return _place(constant), str(constant.aval), getattr(constant.aval, "weak_type", 0)
 
 
 def _place(constant: Constant) -> str:

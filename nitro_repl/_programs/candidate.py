@@ -95,7 +95,8 @@ def _check_kept(name: str, doubts: Iterable[Reason]) -> None:
 def unsound(made: Candidate, spec: Spec, *, shareable: bool) -> tuple[str, ...]:
     """Why content cannot vouch for a trace; empty if it can."""
     traced, prints = made.trace, made.prints
-    reached = spec.covered.union(*(content.codes for content in prints))
+    followed = spec.follows.codes if spec.follows is not None else frozenset()
+    reached = followed.union(*(content.codes for content in prints))
     # A read of the clock in code that did not run cannot have reached the program.
     reasons: list[str] = [r for r in made.doubts if not r.code or r.code in traced.ran]
     reasons += made.moved

@@ -9,9 +9,9 @@ import dataclasses
 import threading
 import time
 from collections import Counter, OrderedDict, deque
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 
-from .reason import reason
+from .reason import FIRST_USE, reason
 from .report import ProgramsTable, Reasons
 from .spec import OUTCOMES, Asker, Event, Program
 
@@ -26,7 +26,9 @@ class Ledger:
         self._lock = threading.Lock()
         self._events: deque[Event] = deque(maxlen=_EVENTS_KEPT)
         self._latest: OrderedDict[Hashable, Program] = OrderedDict()
-        self._why: dict[tuple[str, str], tuple[str, str]] = {}
+        self._why: dict[tuple[str, str], Event] = {}
+        self._left: OrderedDict[str, None] = OrderedDict()  # hashes of what left
+        self._count = 0
 
     def note(self, event: Event, program: Program, asker: Asker) -> None:
         """Write down a lookup, with the reason in words."""
@@ -38,32 +40,36 @@ class Ledger:
         with self._lock:
             # Of the same shapes if there is one: then only code can differ.
             before = self._latest.get(key) or self._latest.get(name)
-            words = reason(event.outcome, before, light)
+            left = program.hash in self._left
+            words = reason(event.outcome, before, light, left=left)
             for place in (key, name):
                 self._latest[place] = light
                 self._latest.move_to_end(place)
             while len(self._latest) > _PROGRAMS_KEPT:
                 self._latest.popitem(last=False)
-            self._why[program.name, program.form] = (event.outcome, words)
-            self._append(event, words, asker)
+            self._why[program.name, program.form] = self._append(event, words, asker)
 
-    def evicted(self, name: str, limit: int, asker: Asker) -> None:
+    def evicted(self, name: str, digest: str, limit: int, asker: Asker) -> None:
         """Write down that a program has left."""
         words = f"{limit} programs are held (programs.limit); used longest ago"
         with self._lock:
+            self._left[digest] = None
+            while len(self._left) > _PROGRAMS_KEPT:
+                self._left.popitem(last=False)
             self._append(Event(name, "evicted"), words, asker)
 
-    def _append(self, event: Event, words: str, asker: Asker) -> None:
-        self._events.append(
-            dataclasses.replace(
-                event,
-                reason=words,
-                experiment=asker.experiment,
-                run=asker.run,
-                step=asker.step,
-                at=time.time(),
-            )
+    def _append(self, event: Event, words: str, asker: Asker) -> Event:
+        told = dataclasses.replace(
+            event,
+            reason=words,
+            experiment=asker.experiment,
+            run=asker.run,
+            step=asker.step,
+            at=time.time(),
         )
+        self._events.append(told)
+        self._count += 1
+        return told
 
     def latest(self) -> list[Program]:
         """The programs looked up last, without their executables."""
@@ -84,16 +90,20 @@ class Ledger:
     def why(self) -> Reasons:
         """What the latest lookup of each program cost, and its cause in words."""
         with self._lock:
-            latest = list(self._why.items())
-        worst: dict[str, tuple[str, str]] = {}
-        for (name, _), found in latest:  # the forms of one program count as one
-            held = worst.get(name, ("hit", ""))
-            worst[name] = max(held, found, key=lambda f: OUTCOMES.index(f[0]))
-        lines = [
-            f"{name}: {outcome}" + (f", {words}" if words else "")
-            for name, (outcome, words) in worst.items()
-        ]
-        return Reasons(sorted(lines, key=lambda line: ": hit" in line))
+            latest = list(self._why.values())
+        return _reasons(latest)
+
+    def count(self) -> int:
+        """How many events there have been."""
+        with self._lock:
+            return self._count
+
+    def why_of(self, run: str, since: int) -> Reasons:
+        """What one run's lookups after the first `since` events cost, and why."""
+        with self._lock:
+            fresh = min(self._count - since, len(self._events))
+            events = list(self._events)[len(self._events) - fresh :]
+        return _reasons(e for e in events if e.run == run and e.outcome != "evicted")
 
     def table(self) -> ProgramsTable:
         """The programs of each experiment, summed up."""
@@ -111,3 +121,20 @@ class Ledger:
             self._events.clear()
             self._latest.clear()
             self._why.clear()
+
+
+def _reasons(events: Iterable[Event]) -> Reasons:
+    """One line per program: its dearest outcome, and all causes that were found."""
+    outcomes: dict[str, str] = {}
+    causes: dict[str, dict[str, None]] = {}
+    for event in events:  # the forms and shapes of one program count as one
+        known = outcomes.get(event.program, "hit")
+        outcomes[event.program] = max(known, event.outcome, key=OUTCOMES.index)
+        if event.reason:
+            causes.setdefault(event.program, {})[event.reason] = None
+    lines = []
+    for name, outcome in outcomes.items():
+        words = list(causes.get(name, {}))
+        told = [w for w in words if w != FIRST_USE] or words  # an edit says more
+        lines.append(f"{name}: {outcome}" + (f", {'; '.join(told)}" if told else ""))
+    return Reasons(sorted(lines, key=lambda line: ": hit" in line))

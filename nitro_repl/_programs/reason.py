@@ -13,22 +13,42 @@ from .._experiment.view import Read
 from .key import Source
 from .spec import Program
 
+FIRST_USE = "first use"
+_OTHER_INPUTS = "it takes other inputs"
 _SHOWN = 3
 
 
-def reason(outcome: str, before: Program | None, after: Program) -> str:
-    """The causes, most specific first, joined by `; `."""
+def reason(
+    outcome: str, before: Program | None, after: Program, *, left: bool = False
+) -> str:
+    """The causes, most specific first, joined by `; `.
+
+    Args:
+        outcome: Of the lookup.
+        before: The last program of this name, if there was one.
+        after: The program found or made.
+        left: Whether it had been made before, and left the cache.
+    """
     if outcome == "hit":
         return ""
     if before is None:
-        return "first use"
-    causes = _causes(before, after)
-    if not causes and after.unsound:
-        causes = [f"always traced: {text}" for text in after.unsound]
-    if not causes:
-        causes = ["JAX settings, or the outputs it follows, have changed"]
+        return FIRST_USE
+    causes = _causes(before, after) or [_without_cause(outcome, before, after, left)]
     more = len(causes) - _SHOWN
     return "; ".join(causes[:_SHOWN]) + (f"; and {more} more" if more > 0 else "")
+
+
+def _without_cause(outcome: str, before: Program, after: Program, left: bool) -> str:
+    """What to say when code, values and shapes are those of the program before."""
+    if after.unsound:
+        return f"always traced: {'; '.join(after.unsound[:_SHOWN])}"
+    if before.settings != after.settings:
+        return "JAX settings have changed"
+    if left:
+        return "it had left the cache (programs.limit)"
+    if outcome in ("rebound", "retraced"):
+        return "it computes the same as before"
+    return "the outputs it follows have changed"
 
 
 def _causes(before: Program, after: Program) -> list[str]:
@@ -38,7 +58,9 @@ def _causes(before: Program, after: Program) -> list[str]:
     if before.model is not None and after.model is not None:
         causes += explain(before.model, after.model)
     if before.avals != after.avals:
-        causes.append(_aval_cause(before.avals, after.avals))
+        words = _aval_cause(before.avals, after.avals)
+        if words != _OTHER_INPUTS or not causes:  # other code takes other inputs
+            causes.append(words)
     return list(dict.fromkeys(causes))
 
 
@@ -84,7 +106,7 @@ def _text(content: Fingerprint) -> str:
 def _aval_cause(old: Any, new: Any) -> str:
     """Name the first shapes that differ, if the inputs are the same otherwise."""
     if old[0] != new[0]:
-        return "it takes other inputs"
+        return _OTHER_INPUTS
     for was, now in zip(old[1], new[1], strict=True):
         if was != now:
             return f"shapes: {_shape(was)} -> {_shape(now)}"

@@ -128,7 +128,8 @@ class Shelf:
         Args:
             key: Of the skeleton.
             tokens: The constants now.
-            places: Position -> where it stands, asked only if there are many.
+            places: Position -> where it stands and of what kind it is, asked only if
+                there are many.
         """
         with self._lock:
             family = self._families.get(key)
@@ -181,15 +182,15 @@ class Shelf:
                     if not family.variants:
                         del self._families[key]
 
-    def evict(self) -> list[str]:
-        """Drop what was used longest ago until the limit is kept; its names."""
+    def evict(self) -> list[tuple[str, str]]:
+        """Drop what was used longest ago until the limit is kept; names and hashes."""
         with self._lock:
             done = (h for h, held in self._held.items() if held.future.done())
             over = list(itertools.islice(done, max(0, len(self._held) - self.limit)))
-            names = [self._held[digest].name for digest in over]
+            dropped = [(self._held[digest].name, digest) for digest in over]
             for digest in over:
                 self.drop(digest)
-        return names
+        return dropped
 
     def clear(self) -> None:
         """Drop everything."""

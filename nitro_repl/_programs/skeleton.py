@@ -73,7 +73,7 @@ class _Writer:
     def __init__(self) -> None:
         self._hash = hashlib.sha256()
         self._objects: list[Any] = []
-        self._places: dict[int, int] = {}
+        self._places: dict[tuple[type, Any], int] = {}
         self._avals: dict[Any, str] = {}
 
     def key(self) -> Hashable:
@@ -133,9 +133,9 @@ class _Writer:
 
     def _object(self, value: Any) -> str:
         """A value that is compared by `==`, as a place among the objects."""
-        place = self._places.setdefault(id(value), len(self._objects))
+        place = self._places.setdefault((type(value), value), len(self._objects))
         if place == len(self._objects):
-            self._objects.append(value)  # kept alive, so that its id is its own
+            self._objects.append(value)
         return f"object {place}"
 
     def _token(self, value: Any) -> str:
@@ -172,7 +172,10 @@ class _Writer:
 
     def _other(self, value: Any) -> str:
         comparable = type(value).__module__.partition(".")[0] in ("jax", "jaxlib")
-        if not comparable or callable(value) or type(value).__hash__ is None:
+        comparable = comparable and not callable(value)
+        if not (comparable or _is_function_of_jax(value)):
+            raise UnknownError(type(value).__qualname__)
+        if type(value).__hash__ is None:
             raise UnknownError(type(value).__qualname__)
         return self._object(value)
 
@@ -193,6 +196,14 @@ def _array_token(value: Any) -> str:
     array = np.ascontiguousarray(np.asarray(value))
     digest = hashlib.sha256(array.reshape(-1).view(np.uint8).data)
     return f"array {array.dtype} {array.shape} {digest.hexdigest()}"
+
+
+def _is_function_of_jax(value: Any) -> bool:
+    """Whether JAX holds a function under its own name, as those of a PRNG are."""
+    module = getattr(value, "__module__", None) or ""
+    name = getattr(value, "__qualname__", "")
+    held = getattr(sys.modules.get(module), name, None)
+    return module.partition(".")[0] == "jax" and held is value
 
 
 _known: dict[int, Any] = {}

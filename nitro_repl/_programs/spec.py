@@ -30,7 +30,7 @@ class Spec:
         extra: What else decides the trace (an output tree, the identity of residuals).
         donate: Groups whose buffers the program may reuse.
         share_inputs: Leave out outputs that are inputs; the caller has them already.
-        covered: Digests of code that `extra` stands for, whatever the trace reads.
+        follows: The program whose content `extra` stands for.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Spec:
     extra: Hashable = None
     donate: frozenset[str] = frozenset()
     share_inputs: bool = False
-    covered: frozenset[str] = frozenset()
+    follows: Program | None = None
 
     @property
     def fixed(self) -> dict[str, Any]:
@@ -61,11 +61,12 @@ class Program:
         out: The traced output; its leaves are avals.
         hash: Of the StableHLO.
         reads: What the trace read from the view.
-        contents: The content behind each read, for `why`.
+        contents: The content behind each read, and that of the program it follows.
         unsound: Why it must always be traced again, empty if it need not.
         constants: Numbers of the code that are inputs, on the device.
         lifted: The same in words, with their places.
         memory: Bytes of code and scratch space.
+        settings: JAX's, and what else decides an executable.
         key: A number of its own.
     """
 
@@ -84,6 +85,7 @@ class Program:
     constants: tuple[Any, ...] = ()
     lifted: tuple[str, ...] = ()
     memory: int = 0
+    settings: Hashable = None
     key: int = field(default_factory=lambda: next(_keys))
 
     @property

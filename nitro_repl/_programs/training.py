@@ -123,7 +123,7 @@ def backward(forward: Program) -> Spec:
         arguments,
         "train",
         extra=forward.key,
-        covered=forward.codes,  # custom rules run backward
+        follows=forward,  # whose custom rules run backward
     )
 
 

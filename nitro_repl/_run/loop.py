@@ -179,6 +179,7 @@ class Loop:
             raise error
         self.feed.restore(Position(fed.epoch, fed.index))
         self.paused = True
+        self.on_phase("paused")
         self.end_advance(error)
         tell(f"paused before step {self.step + 1}: {error}", bad=True)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 
 from .._code.arrays import light_look
+from .._experiment.hooks import Hooks
 from .._programs.optimizer_state import carry_over
 from .._programs.program_set import ProgramSet
 from .._programs.report import Reasons
@@ -25,7 +26,7 @@ from .._text import tell
 from ..errors import NitroError, RunError, SwapError, suggest
 from .commands import Command
 from .failure import describe
-from .plan import PROGRAM_HOOKS, Plan, newest
+from .plan import PROGRAM_HOOKS, Plan, newest, newest_experiment
 from .setup import check, optimizer_state, place
 from .surroundings import Surroundings
 from .worker import Worker, asker
@@ -97,8 +98,19 @@ class Swapper:
         try:
             with light_look():
                 return stale_names(self.standings())
+        except NitroError:  # it does not fit the run; it is newer all the same
+            return self._unfit()
+
+    def _unfit(self) -> tuple[str, ...]:
+        """Names of programs whose hooks moved, where no plan can be made."""
+        now, programs = self._loop.programs.blueprint, self._loop.programs
+        try:
+            hooks = Hooks.of(newest_experiment(type(now.experiment)))
+            with light_look():
+                plan = replace(now, hooks=hooks.bind(**self._bound))
+                return stale_names(programs.standings(plan))
         except NitroError:
-            return ()
+            return tuple(dict.fromkeys(p.name for p in programs.programs))
 
     def standings(self) -> list[Standing]:
         """Each program beside what the newest code would make of it.
@@ -197,8 +209,11 @@ class Swapper:
         )
         for split, names in self._run.handle.available.items():
             made.check(split, names)
+        cache = self._run.handle.cache
+        since = cache.count()
         made.prepare(self._loop.programs)
-        return [*self._run.handle.cache.why(), *self._switch(asked, plan, made, bound)]
+        why = list(cache.why_of(self._run.id, since))
+        return [*why, *self._switch(asked, plan, made, bound, why)]
 
     def _undo(self, asked: _Request) -> list[str]:
         """Switch back to the programs before the last swap: nothing is compiled."""
@@ -212,7 +227,12 @@ class Swapper:
         return self._switch(asked, kept.plan, kept.programs, kept.bound)
 
     def _switch(
-        self, asked: _Request, plan: Plan, made: ProgramSet, bound: Bound
+        self,
+        asked: _Request,
+        plan: Plan,
+        made: ProgramSet,
+        bound: Bound,
+        why: Sequence[str] = (),
     ) -> list[str]:
         """Have the worker take the new programs at its next boundary."""
 
@@ -238,7 +258,7 @@ class Swapper:
                 by=command.by,
                 before=before.variant,
                 after=made.variant,
-                why=list(self._run.handle.cache.why()),
+                why=list(why),
                 notes=notes,
             )
             self._run.record.variant(made.variant)

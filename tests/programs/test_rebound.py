@@ -81,6 +81,9 @@ LIFTED = {
         "labels = optax.smooth_labels(jax.nn.one_hot(y, 2), X)",
         "return optax.softmax_cross_entropy(logits, labels).mean()",
     ),
+    "beside a key of its own": loss(
+        "return (logits + X * jax.random.normal(jax.random.key(0), logits.shape)).mean()"
+    ),
     "next to a bfloat16": loss(
         "return (logits.astype('bfloat16') * X).mean().astype('float32')"
     ),
@@ -347,3 +350,30 @@ def test_the_first_step_after_a_tweak_equals_that_of_a_fresh_process(fresh_progr
     baked = book.train()
     assert_close(lifted.params, baked.params)
     assert not same(lifted.params, tiny(cell.replace("X", "0.5")).train().params)
+
+
+def test_constants_of_two_dtypes_share_no_input(fresh_programs):
+    cell = """
+class Tiny(Tiny):
+    def forward(self, model, *, x):
+        a, b = model(x).astype("float16"), model(x).astype("bfloat16")
+        for _ in range(10): a, b = jnp.sin(a) + X, jnp.sin(b) + X
+        return (a + b).astype("float32") * Y
+"""
+    book = tiny()
+    for first, second in (("0.1", "1.1"), ("0.0", "1.1"), ("0.0", "1.2")):
+        book.cell(cell.replace("X", first).replace("Y", second))
+        assert losses(book.train()) == pytest.approx(by_hand(book), rel=2e-2)
+
+
+def test_a_key_does_not_change_when_jax_forgets_what_it_had_cached(fresh_programs):
+    cell = LOSS.format("return X * (logits * logits).mean()")
+    book = tiny(cell.replace("X", "0.5"))
+    book.train()
+    book.cell(cell.replace("X", "0.75"))
+    book.train()
+    jax.clear_caches()
+    book.cell(cell.replace("X", "0.875"))
+    with count_compiles() as count:
+        book.train()
+    assert not count.compiled
