@@ -32,8 +32,8 @@ class Part:
         name: What the user calls it: `focal()`, `GAIN`, `Net.__call__()`.
         digest: Of this piece alone, not of the functions and classes it reaches.
         text: A short readable value, or ''.
-        where: `In [7]`, `losses.py:12`, or ''; of a global or captured value, of the
-            first function that reads it.
+        where: `In [7]`, `losses.py:12`, or ''; of a value, of the first function or
+            class that reads it.
         via: The chain of functions from the root to it.
         constants: The numbers and strings of a function, in order.
         shape: The digest of a function with these blanked, else ''.
@@ -161,13 +161,13 @@ def _large(piece: Piece, arrays: Arrays) -> LargeArray:
 
 
 def _part(piece: Piece) -> Part:
-    reader = piece.reader() if piece.kind in ("global", "closure") else None
+    reader = piece.reader()
     return Part(
         kind=piece.kind,
         name=piece.name,
         digest=piece.own_digest(),
         text=piece.text,
-        where=piece.where or (reader.where if reader is not None else ""),
+        where=reader.where if reader is not None else "",
         via=piece.via(),
         constants=piece.constants,
         shape=piece.shape,

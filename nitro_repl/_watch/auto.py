@@ -6,7 +6,9 @@ of a trace.
 
 from __future__ import annotations
 
+import contextlib
 import threading
+from collections.abc import Iterator
 
 from .._code.files import files
 from .._programs import disk
@@ -15,7 +17,7 @@ from .._run.run import Run
 from .._text import tell
 from ..errors import MagicError, NitroError
 from .level import LEVELS, Level
-from .news import News
+from .news import News, Notice, together
 from .saves import Saves
 
 _AGAIN_S = 0.5  # while programs are made, not all of them are there to look at
@@ -94,28 +96,37 @@ class Auto:
     def _follow_runs(self) -> None:
         if not self._level:
             return
-        for run in _concerned():
-            if run.swapping and self._level == 1:
-                self._saves.ask(_AGAIN_S)  # it may be taking this very edit
-            else:
-                self._follow(run)
-            if run.live and run.phase.startswith(("starting", "compiling")):
-                self._saves.ask(_AGAIN_S)
+        notices: list[Notice] = []
+        try:
+            for run in _concerned():
+                notices += self._news_of(run)
+        finally:
+            for notice in together(notices):
+                tell(notice.text, bad=not notice.fits)
 
-    def _follow(self, run: Run) -> None:
-        notice = self._news.take(run)
-        if notice is None:
-            return
-        if self._level == 2 and notice.fits and run.live:
-            try:
-                run.follow()
-            except NitroError:  # it has just ended
-                return
-        else:
-            tell(notice.text, bad=not notice.fits)
+    def _news_of(self, run: Run) -> Iterator[Notice]:
+        """What is to be said of a run; at level 2 an edit is swapped in instead."""
+        if run.swapping and self._level == 1:
+            self._saves.ask(_AGAIN_S)  # it may be taking this very edit
+        elif notice := self._news.take(run):
+            if self._level == 2 and notice.fits and run.live:
+                with contextlib.suppress(NitroError):  # it has just ended
+                    run.follow()
+            elif run.live or not _live():
+                yield notice
+        if run.live and run.phase.startswith(("starting", "compiling")):
+            self._saves.ask(_AGAIN_S)
+
+
+def _live() -> list[Run]:
+    return [run for run in list(registry.runs.values()) if run.live]
 
 
 def _concerned() -> list[Run]:
-    """The live runs, and the one that verbs act on."""
+    """The live runs, and the one that verbs act on.
+
+    That one is looked at even if it has ended and nothing is said of it: once it is
+    the only one, an edit made until then is no news.
+    """
     runs = list(registry.runs.values())
     return [run for run in runs if run.live or run is registry.current()]

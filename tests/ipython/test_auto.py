@@ -119,6 +119,26 @@ def test_the_run_that_ended_last_is_named_too(console):
     assert "stale in run" in console.cell(LOUDER.format(3.0))
 
 
+def test_runs_that_an_edit_makes_stale_alike_are_named_in_one_line(console):
+    first = console.run
+    console.cell(TRAIN.replace("Tiny", "Tiny --fresh"))
+    second = console.run
+    assert first is not second
+    assert first.live
+    said = console.cell(LOUDER.format(2.0))
+    assert said.count("stale in") == said.count("squared_error") == 1
+    assert f"stale in runs {first.id}, {second.id}: loss (" in said
+    console.cell("run.stop()")
+    said = console.cell(LOUDER.format(3.0))
+    assert f"stale in run {first.id}: " in said
+    assert second.id not in said
+    console.cell("for run in list(nitro.runs.values()):\n    run.stop()")
+    assert console.cell("pass") == "", "named already, though not of this run"
+    said = console.cell(LOUDER.format(4.0))
+    assert f"stale in run {second.id}: " in said, "the last one started"
+    assert first.id not in said
+
+
 def test_level_0_is_silent_until_it_is_raised(console):
     console.cell("%nitro auto 0;")
     assert console.cell(LOUDER.format(2.0)) == ""

@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import pytest
 
-from nitro_repl._watch.news import News
+import nitro_repl as nitro
+from nitro_repl._watch.news import News, Notice, together
 from tests.cells import LOSS, live, tiny
 
 EDIT = LOSS.replace("wrong * wrong", "{} * wrong * wrong")
+LOUD = EDIT.format(7.0)
 
 
 @pytest.fixture
@@ -35,6 +37,94 @@ def test_runs_are_told_apart(book):
         first.swap()
         assert news.take(first) is None
         assert second.id in news.take(second).text
+
+
+def test_a_program_that_is_there_twice_is_named_once_with_the_causes_of_both(
+    book, monkeypatch
+):
+    book.cell("K = 1.0\n" + EDIT.format("K"))
+    with live(book) as first:
+        book.cell("K = 5.0")
+        with live(book) as second:
+            book.cell("K = 6.0")
+            both = [*first.standings(), *second.standings()]
+    monkeypatch.setattr(first, "standings", lambda: both)
+    text = News().take(first).text
+    assert text.count("loss (") == text.count("loss") == 1
+    for change in ("K 1.0 -> 6.0", "K 5.0 -> 6.0"):
+        assert text.count(change) == 1
+
+
+def test_at_most_three_causes_are_named_over_all_runs():
+    stale = [{"loss": ("a", f"b{k}")} for k in range(4)]
+    notices = [Notice((str(k),), "Tiny", True, stale[k]) for k in range(4)]
+    [notice] = together(notices)
+    assert "runs 0, 1, 2, 3: loss (a; b0; b1; ...)." in notice.text
+
+
+def test_runs_of_one_edit_share_a_notice_and_others_do_not():
+    def notice(run, experiment, stale, **more):
+        return Notice((run,), experiment, True, stale, **more)
+
+    said = together(
+        [
+            notice("a", "Tiny", {"loss": ("x",)}),
+            notice("b", "Other", {"loss": ("y",)}),
+            notice("c", "Third", {"loss": ("x",)}),
+            notice("d", "Tiny", {"loss": ("x",), "eval": ("x",)}),
+            notice("e", "Tiny", {}, refusal="bad"),
+            notice("f", "Other", {}, refusal="bad"),
+            notice("g", "Other", {}, refusal="worse"),
+        ]
+    )
+    runs = [one.runs for one in said]
+    assert runs == [("a", "c"), ("b",), ("d",), ("e", "f"), ("g",)]
+    assert "does not fit runs e, f, which go on as they are" in said[3].text
+    assert "does not fit run g, which goes on as it is" in said[4].text
+
+
+LEAK = LOSS.replace("    wrong =", "    kept.append(logits)\n    wrong =", 1)
+
+
+def refused(run):
+    with pytest.raises(nitro.NitroError, match="array of a trace was kept"):
+        run.swap()
+
+
+def test_what_a_refused_trace_leaves_behind_is_no_news_but_a_further_edit_is(book):
+    book.cell("kept, GAIN = [], 1.0")
+    with live(book) as run:
+        news = News()
+        book.cell(LEAK)
+        assert "kept" in news.take(run).text
+        for _ in range(2):
+            refused(run)
+            assert book["kept"]
+            assert news.take(run) is None
+        book.cell("kept.clear()")
+        assert news.take(run) is None
+        book.cell("kept.append(1.0)")  # control: the user's own change of that list
+        assert news.take(run)
+        refused(run)
+        assert news.take(run) is None
+        book.cell(LEAK.replace("wrong * wrong", "2.0 * wrong * wrong"))
+        assert "squared_error" in news.take(run).text
+        refused(run)
+        book.cell("kept = []\n" + LOUD)
+        assert news.take(run)
+        run.swap()
+        assert run.stale == ()
+
+
+def test_a_leak_that_was_swapped_before_it_was_named_is_named_once(book):
+    book.cell("kept = []")
+    with live(book) as run:
+        news = News()
+        book.cell(LEAK)
+        refused(run)
+        assert news.take(run)
+        refused(run)
+        assert news.take(run) is None
 
 
 def test_what_was_forgotten_is_news(book):
