@@ -6,8 +6,10 @@ anything else starts fresh and is listed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -42,27 +44,67 @@ def initial(
     return jax.tree.map(_own, made.init(params))
 
 
-def carry_over(old: Any, new: Any) -> tuple[Any, list[str], list[str]]:
-    """Fill a fresh optimizer state with what an old one has for the same slots.
+@dataclass(frozen=True)
+class CarriedOver:
+    """A fresh state filled from an old one; `str()` says what became of each slot.
 
-    Returns:
-        The filled state, the slots kept and the slots that start fresh, as texts
-        such as `ScaleByAdamState.mu.a.kernel`.
+    Attributes:
+        state: The filled state.
+        kept: Slots of both states.
+        fresh: Slots that only the new state has.
+        dropped: Slots that only the old state had.
     """
-    have = {path: leaf for path, leaf in _slots(old)}
-    kept: list[str] = []
-    fresh: list[str] = []
+
+    state: Any
+    kept: tuple[Slot, ...]
+    fresh: tuple[Slot, ...]
+    dropped: tuple[Slot, ...]
+
+    def __str__(self) -> str:
+        said = f"{len(self.kept)} arrays kept; fresh: {_listed(self.fresh)}"
+        return f"{said}; dropped: {_listed(self.dropped)}"
+
+
+class Slot(NamedTuple):
+    """A place in an optimizer state.
+
+    Attributes:
+        path: State classes, fields and parameter keys: `ScaleByAdamState.mu.a.kernel`.
+        part: The path without parameter keys: `ScaleByAdamState.mu`.
+    """
+
+    path: str
+    part: str
+
+
+def carry_over(old: Any, new: Any) -> CarriedOver:
+    """Fill a fresh optimizer state with what an old one has for the same slots."""
+    have = dict(_slots(old))
+    kept: dict[Slot, Any] = {}
+    fresh: list[Slot] = []
     filled: list[Any] = []
-    for path, leaf in _slots(new):
-        before = have.get(path)
-        fits = (
+    for slot, leaf in _slots(new):
+        before = have.get(slot)
+        if (
             before is not None
             and before.shape == leaf.shape
             and before.dtype == leaf.dtype
-        )
-        (kept if fits else fresh).append(path)
-        filled.append(before if fits else leaf)
-    return jax.tree.unflatten(jax.tree.structure(new), filled), kept, fresh
+        ):
+            kept[slot] = before
+            filled.append(before)
+        else:
+            fresh.append(slot)
+            filled.append(leaf)
+    state = jax.tree.unflatten(jax.tree.structure(new), filled)
+    dropped = tuple(slot for slot in have if slot not in kept)
+    return CarriedOver(state, tuple(kept), tuple(fresh), dropped)
+
+
+def _listed(slots: Iterable[Slot]) -> str:
+    """The slots by the part of the state that they belong to."""
+    parts = Counter(slot.part for slot in slots)
+    names = (part + (f" ({n} arrays)" if n > 1 else "") for part, n in parts.items())
+    return ", ".join(names) or "nothing"
 
 
 def _own(leaf: Any) -> Any:
@@ -74,28 +116,29 @@ def _own(leaf: Any) -> Any:
     return jax.device_put(array, may_alias=False)
 
 
-def _slots(state: Any) -> Iterator[tuple[str, Any]]:
-    """Leaves in tree order with a path of state classes, fields and parameter keys."""
+def _slots(state: Any) -> Iterator[tuple[Slot, Any]]:
+    """Leaves in tree order, each with its slot."""
     seen: dict[str, int] = {}
-    for path, leaf in _walk(state, ""):
+    for (path, part), leaf in _walk(state, Slot("", "")):
         number = seen[path] = seen.get(path, 0) + 1
-        yield (path if number == 1 else f"{path}#{number}"), leaf
+        yield Slot(path if number == 1 else f"{path}#{number}", part), leaf
 
 
-def _walk(node: Any, path: str) -> Iterator[tuple[str, Any]]:
+def _walk(node: Any, at: Slot) -> Iterator[tuple[Slot, Any]]:
     if node is None:
         return
     if isinstance(node, tuple) and hasattr(node, "_fields"):
         for name in getattr(node, "_fields"):  # noqa: B009  # a NamedTuple, to checkers
-            yield from _walk(
-                getattr(node, name), f"{path}.{type(node).__name__}.{name}".lstrip(".")
-            )
+            path = f"{at.path}.{type(node).__name__}.{name}".lstrip(".")
+            yield from _walk(getattr(node, name), Slot(path, path))
     elif isinstance(node, tuple | list):
         for item in node:  # a position in a chain is not part of the path
-            yield from _walk(item, path)
+            yield from _walk(item, at)
     elif isinstance(node, dict):
         for name in sorted(node):
-            yield from _walk(node[name], f"{path}.{name}".lstrip("."))
+            path = f"{at.path}.{name}".lstrip(".")
+            yield from _walk(node[name], Slot(path, at.part or path))
     else:
         for index, leaf in enumerate(jax.tree.leaves(node)):
-            yield (path if index == 0 else f"{path}[{index}]"), leaf
+            path = at.path if index == 0 else f"{at.path}[{index}]"
+            yield Slot(path, at.part or "state"), leaf

@@ -98,6 +98,7 @@ class Loop:
 
     def run(self) -> None:
         """Train until the end or a stop."""
+        self.rate = self._rate_mark = None  # that of an earlier start says nothing now
         self.programs.train(self.first)  # before the first command is heard
         if self.evaluate is not None and self.evaluate_every is not None:
             self.evaluate.prepare(self)
@@ -241,6 +242,7 @@ class Loop:
         """Take back the steps that changed nothing and say which one was first."""
         self.pending.clear()
         self.step, self.epoch = taken.step - 1, taken.epoch
+        self._rate_mark = None
         self.feed.restore(Position(taken.epoch, taken.index))
         self.carry = replace(
             self.carry, bad=jax.device_put(jnp.zeros((), bool), self.values.device)
@@ -251,8 +253,9 @@ class Loop:
             f"{name} is {value} at step {taken.step}; parameters, optimizer and model "
             f"state are those of step {self.step}",
             where=f"step {taken.step}, epoch {taken.epoch}",
-            fix="lower the learning rate or correct the loss, then train() again:\n"
-            "it goes on from there",
+            fix="edit the code, run.swap(), then run.handle.train() goes on from\n"
+            "there; or, for another value: run.handle.train(background=True,\n"
+            "paused=True), run.set(...), run.resume()",
         )
 
     def _measure(self) -> None:

@@ -219,6 +219,9 @@ class Run:
     ) -> Reasons | None:
         """Compile edited code while the old programs step, then switch at a boundary.
 
+        A run that has ended switches before this returns; `handle.train()` then goes
+        on with the new code.
+
         Args:
             *programs: Take the hooks of these programs only; all if none is named.
             wait: Return after the switch; else at once, and the switch is reported.
@@ -228,12 +231,17 @@ class Run:
         Raises:
             SwapError: The edit does not fit the run; the old programs go on.
             HookError: The new code does not trace; the old programs go on.
+            RunError: The run has ended, and its handle goes on with another.
 
         Example:
             >>> run.swap()
             >>> run.swap("loss", wait=False)
         """
-        wait = wait and not self._worker.is_here  # a hook would wait for itself
+        if self._worker.is_here:
+            wait = False  # a hook would wait for itself
+        elif self.phase in ENDED:
+            self._worker.wait()  # its last words are said a moment before its end
+            wait = True
         return self._swapper.request(programs, hooks, undo=undo, wait=wait)
 
     def load(self, weights: nnx.Module | Mapping[str, Any]) -> None:
@@ -314,7 +322,7 @@ class Run:
         total, epochs = loop.max_steps, self.handle.settings["max_epochs"]
         rate = loop.rate
         left = None
-        if total is not None and rate and self.phase == "stepping":
+        if total is not None and rate and rate > 0 and self.phase == "stepping":
             left = (total - loop.step) / rate
         loss = loop.last_loss
         return Progress(
@@ -437,7 +445,10 @@ class Run:
     def asker(self) -> Asker:
         """Who looks a program up, for the events."""
         name = type(self.handle.experiment).__name__
-        return Asker(name, self.id, self._loop.step, self.set_phase)
+        asker = Asker(name, self.id, self._loop.step)
+        if not self._worker.is_here:  # what others look up is no phase of the run
+            return asker
+        return replace(asker, on_phase=self.set_phase)
 
     def set_phase(self, phase: str) -> None:
         """Say what the run does; its end is the last word."""
@@ -452,6 +463,7 @@ class Run:
             loop.end_advance()
         else:
             self._fail(error)
+        self._swapper.end()
         self.record.end(self.phase, loop.step)
 
     def _fail(self, error: BaseException) -> None:

@@ -1,18 +1,16 @@
 """Swap: newer code compiled beside a live run, switched to at a step boundary.
 
 Until the switch the old programs run; a swap that is refused or fails changes nothing.
+A run that has ended switches too: it goes on with the new code.
 """
 
 from __future__ import annotations
 
-import contextlib
-import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import jax
 
@@ -21,14 +19,18 @@ from .._experiment.hooks import Hooks
 from .._programs.optimizer_state import carry_over
 from .._programs.program_set import ProgramSet
 from .._programs.report import Reasons
+from .._programs.spec import Asker
 from .._programs.standing import Standing, stale_names
 from .._text import tell
 from ..errors import NitroError, RunError, SwapError, suggest
+from . import host_hooks, registry
 from .commands import Command
 from .failure import describe
 from .plan import PROGRAM_HOOKS, Plan, newest, newest_experiment
+from .requests import Bound, Request, Requests
 from .setup import check, optimizer_state, place
 from .surroundings import Surroundings
+from .turns import short_turns
 from .worker import Worker, asker
 
 if TYPE_CHECKING:
@@ -36,9 +38,6 @@ if TYPE_CHECKING:
     from .run import Run
 
 _UNDO_KEPT = 8
-_SWITCH_INTERVAL_S = 5e-4  # tracing holds the GIL; this lets the steps in
-
-Bound = Mapping[str, Callable[..., Any]]
 
 
 @dataclass(frozen=True)
@@ -48,18 +47,6 @@ class _Kept:
     plan: Plan
     programs: ProgramSet
     bound: Bound
-
-
-@dataclass(frozen=True)
-class _Request:
-    """One swap that was asked for."""
-
-    number: int
-    programs: tuple[str, ...]
-    hooks: Bound
-    undo: bool
-    by: str
-    done: Future[list[str]]
 
 
 class Swapper:
@@ -75,9 +62,7 @@ class Swapper:
         self._run = run
         self._worker = worker
         self._loop = loop
-        self._lock = threading.Lock()
-        self._newest = 0
-        self._asked = 0
+        self._requests = Requests(self._show)
         self._bound: Bound = {}
         self._before: list[_Kept] = []
         handle = run.handle
@@ -124,7 +109,7 @@ class Swapper:
     @property
     def busy(self) -> bool:
         """Whether a swap is on its way."""
-        return self._asked > 0
+        return self._requests.busy
 
     def request(
         self,
@@ -136,12 +121,7 @@ class Swapper:
         by: str = "",
     ) -> Reasons | None:
         """Start a swap; with `wait`, return after the switch what it did."""
-        if not self._run.live:
-            raise RunError(
-                f"run {self._run.id} is over, at step {self._loop.step}",
-                where="swap",
-                fix="build a new Nitro: it takes the new code",
-            )
+        self._check_goes_on()
         for name in programs:
             if name not in PROGRAM_HOOKS:
                 raise SwapError(
@@ -149,15 +129,17 @@ class Swapper:
                     where="swap",
                     fix=suggest(name, PROGRAM_HOOKS),
                 )
-        with self._lock:
-            self._newest += 1
-            self._asked += 1
-            asked = _Request(
-                self._newest, programs, dict(hooks), undo, by or asker(), Future()
-            )
+        asked = Request(programs, dict(hooks), undo, by or asker(), not wait)
+        replaced = SwapError(
+            "a newer swap was asked for meanwhile",
+            where="swap",
+            fix="nothing to do: the newest wins",
+        )
+        if any(old.tells for old in self._requests.add(asked, replaced)):
+            tell(f"nitro: {self._who}a newer swap replaces the one on its way")
         thread = threading.Thread(
             target=Surroundings().run,
-            args=(self._work, asked, not wait),
+            args=(self._work, asked),
             name=f"nitro-swap-{self._run.id}",
             daemon=True,
         )
@@ -170,29 +152,60 @@ class Swapper:
         thread.join()
         return Reasons(said)
 
-    def _work(self, asked: _Request, tells: bool) -> None:
+    def end(self) -> None:
+        """The run has ended, and with it the swaps on their way; on its worker."""
+        over = RunError(
+            f"run {self._run.id} ended before the switch",
+            where="swap",
+            fix="run.swap() takes the new code, run.handle.train() goes on with it",
+        )
+        if any(asked.tells for asked in self._requests.end(over)):
+            tell(
+                f"nitro: the swap on its way ended with run {self._run.id}; "
+                "run.swap() takes the new code"
+            )
+
+    @property
+    def _who(self) -> str:
+        """The run, where another one could be meant."""
+        others = (run for run in registry.runs.values() if run is not self._run)
+        return f"run {self._run.id}: " if any(run.live for run in others) else ""
+
+    def _show(self, note: str) -> None:
+        self._run.note = note
+
+    def _check_goes_on(self) -> None:
+        """Refuse for a run that has ended and that nothing can continue."""
+        run, latest = self._run, self._run.handle.run
+        if not run.live and latest is not None and latest is not run:
+            raise RunError(
+                f"run {run.id} is over, at step {self._loop.step}; "
+                f"its handle goes on with run {latest.id}",
+                where="swap",
+                fix="swap that run, or build a new Nitro: it takes the new code",
+            )
+
+    def _work(self, asked: Request) -> None:
         """Do a swap in its own thread; what comes of it is told, the run goes on."""
-        self._run.note = "compiling a swap"
+        self._requests.note(asked, "compiling a swap")
         try:
             # Its prints belong to the cell that asked, its programs to the run.
-            with self._run.surroundings.config(), _short_switches():
+            with self._run.surroundings.config(), short_turns():
                 notes = self._undo(asked) if asked.undo else self._make(asked)
         except BaseException as error:
-            if tells and asked.number == self._newest:  # else the newest tells
-                said = f"swap refused, the old programs go on.\n{describe(error)}"
-                tell(said, bad=True)
-            asked.done.set_exception(error)
+            if asked.tells and asked.over is None:  # else it was told when it was over
+                said = f"{self._who}swap refused, the old programs go on."
+                tell(f"{said}\n{describe(error)}", bad=True)
+            asked.done.set_exception(asked.over or error)
         else:
-            lines = [f"switched at step {self._loop.step}", *notes]
-            if tells:
+            lines = [f"{self._who}switched at step {self._loop.step}", *notes]
+            if asked.tells:
                 tell("\n".join(lines))
             asked.done.set_result(lines)
         finally:
-            self._run.note = ""
-            with self._lock:
-                self._asked -= 1
+            self._requests.remove(asked)
 
-    def _make(self, asked: _Request) -> list[str]:
+    def _make(self, asked: Request) -> list[str]:
         """Compile the newest code and switch to it."""
         if asked.hooks and not asked.programs:
             taken: tuple[str, ...] | None = ()
@@ -204,7 +217,7 @@ class Swapper:
         made = ProgramSet(
             plan.blueprint,
             self._run.handle.cache,
-            self._run.asker,
+            self._asker(asked),
             fuse=self._loop.programs.fuse,
         )
         for split, names in self._run.handle.available.items():
@@ -212,10 +225,26 @@ class Swapper:
         cache = self._run.handle.cache
         since = cache.count()
         made.prepare(self._loop.programs)
+        if not self._loop.programs.programs:  # the run failed before its first step
+            made.train(self._loop.first)
         why = list(cache.why_of(self._run.id, since))
         return [*why, *self._switch(asked, plan, made, bound, why)]
 
-    def _undo(self, asked: _Request) -> list[str]:
+    def _asker(self, asked: Request) -> Callable[[], Asker]:
+        """Who looks programs up: the swap, then the run that steps with them."""
+
+        def ask() -> Asker:
+            if asked.taken:
+                return self._run.asker()
+            self._requests.check(asked)
+            return replace(
+                self._run.asker(),
+                on_phase=lambda phase: self._requests.note(asked, phase),
+            )
+
+        return ask
+
+    def _undo(self, asked: Request) -> list[str]:
         """Switch back to the programs before the last swap: nothing is compiled."""
         if not self._before:
             raise SwapError(
@@ -228,7 +257,7 @@ class Swapper:
 
     def _switch(
         self,
-        asked: _Request,
+        asked: Request,
         plan: Plan,
         made: ProgramSet,
         bound: Bound,
@@ -237,19 +266,15 @@ class Swapper:
         """Have the worker take the new programs at its next boundary."""
 
         def apply(loop: Loop, command: Command) -> list[str]:
-            if asked.number != self._newest:
-                raise SwapError(
-                    "a newer swap was asked for meanwhile",
-                    where="swap",
-                    fix="nothing to do: the newest wins",
-                )
-            notes = [*plan.notes, *_take_optimizer(loop, plan)]
+            self._requests.take(asked)
+            plan.values.keep(loop.values)
+            hooks = host_hooks.changed(self._plan, plan, self._run.handle.settings)
+            notes = [*plan.notes, *hooks, *_take_optimizer(loop, plan)]
             if asked.undo:
                 self._before.pop()
             else:
                 self._before.append(_Kept(self._plan, loop.programs, self._bound))
                 del self._before[:-_UNDO_KEPT]
-            plan.values.keep(loop.values)
             before, loop.programs, loop.values = loop.programs, made, plan.values
             self._plan, self._bound = plan, bound
             self._run.journal.record(
@@ -265,12 +290,7 @@ class Swapper:
             return notes
 
         command = Command("swap", apply, asked.by)
-        if not self._run.mailbox.put(command):
-            raise RunError(
-                f"run {self._run.id} ended before the switch",
-                where="swap",
-                fix="build a new Nitro: it takes the new code",
-            )
+        self._worker.hand_over(command)
         return command.reply.result()
 
     def _take(self, programs: tuple[str, ...] | None, bound: Bound) -> Plan:
@@ -278,34 +298,14 @@ class Swapper:
         return newest(self._plan, self._loop.values, settings, programs, bound)
 
 
-_switching = threading.Lock()
-_intervals: list[float] = []  # what to go back to, once for each swap at work
-
-
-@contextlib.contextmanager
-def _short_switches() -> Iterator[None]:
-    """Have threads take turns more often while any swap is compiled."""
-    with _switching:
-        _intervals.append(_intervals[0] if _intervals else sys.getswitchinterval())
-        sys.setswitchinterval(_SWITCH_INTERVAL_S)
-    try:
-        yield
-    finally:
-        with _switching:
-            interval = _intervals.pop()
-            if not _intervals:
-                sys.setswitchinterval(interval)
-
-
 def _take_optimizer(loop: Loop, plan: Plan) -> list[str]:
-    """Make the optimizer state fit the new optimizer; say what starts fresh."""
+    """Make the optimizer state fit the new optimizer; say what became of it."""
     new, old = plan.blueprint, loop.programs.blueprint
     if (new.opt, new.opt_avals) == (old.opt, old.opt_avals):
         return []
     fresh = optimizer_state(new, loop.carry.params, plan.values)
     before = jax.tree.unflatten(old.opt, loop.carry.opt)
-    filled, kept, began = carry_over(before, fresh)
-    leaves = place(tuple(jax.tree.leaves(filled)), loop.values.device)
+    taken = carry_over(before, fresh)
+    leaves = place(tuple(jax.tree.leaves(taken.state)), loop.values.device)
     loop.carry = replace(loop.carry, opt=leaves)
-    names = ", ".join(began) or "nothing"
-    return [f"optimizer state: {len(kept)} arrays kept; fresh: {names}"]
+    return [f"optimizer state: {taken}"]

@@ -127,6 +127,15 @@ class Worker:
             raise self._over(name)
         return command.reply
 
+    def hand_over(self, command: Command) -> None:
+        """Have a command applied: at a boundary, or here while nothing steps."""
+        while not self._mailbox.put(command):
+            self._ended.wait()
+            with self._standing:
+                if not self.live:  # and does not begin again before it is applied
+                    self._loop.obey(command)
+                    return
+
     def answer(self, reply: Future[Any]) -> Any:
         """Wait for an answer; an interrupt ends the waiting, not what was asked."""
         try:
@@ -164,7 +173,7 @@ class Worker:
         if self._failure is not None:
             first = (str(self._failure).splitlines() or [""])[0]
             what += f", after {type(self._failure).__name__}: {first[:200]}"
-        fix = "run.handle.train() goes on from its last state"
+        fix = "run.handle.train() goes on from its last state; run.swap() takes an edit"
         return RunError(what, where=name, fix=fix)
 
     def _work(self) -> None:

@@ -27,7 +27,7 @@ class Notice:
     Attributes:
         runs: Their ids.
         experiment: Class name.
-        live: Whether there is a run to swap.
+        live: Whether they step; those that have ended go on after a swap.
         stale: The causes for each stale program.
         refusal: Why the newest code does not fit, else ''.
     """
@@ -53,8 +53,9 @@ class Notice:
             fit = f"the newest code does not fit {runs}, which {go}"
             return f"nitro: {fit}.\n{self.refusal}"
         swap = "%nitro swap --run ID" if several else "%nitro swap"
-        fix = swap if self.live else "a new Nitro"
-        return f"nitro: stale in {runs}: {_in_words(self.stale)}. {fix} takes the edit"
+        go = "" if self.live else ", then %nitro train goes on with it"
+        stale = _in_words(self.stale)
+        return f"nitro: stale in {runs}: {stale}. {swap} takes the edit{go}"
 
     def joined(self, other: Notice) -> Notice | None:
         """Both as one, if one edit caused them."""

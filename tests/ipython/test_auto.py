@@ -114,7 +114,7 @@ def test_the_run_that_ended_last_is_named_too(console):
     console.cell("run.stop()")
     said = console.cell(LOUDER.format(2.0))
     assert "stale in run" in said
-    assert "a new Nitro takes" in said
+    assert "%nitro swap takes the edit, then %nitro train goes on" in said
     console.cell("%nitro auto 2")
     assert "stale in run" in console.cell(LOUDER.format(3.0))
 

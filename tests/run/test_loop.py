@@ -130,6 +130,42 @@ def test_an_advance_onto_a_bad_step_raises_it(book):
     assert np.isfinite(run.params["one"]["kernel"]).all()
 
 
+def test_the_rate_and_the_time_left_are_never_below_zero(book, monkeypatch):
+    from types import SimpleNamespace
+
+    from nitro_repl._run import loop
+
+    ticks = iter(range(10_000))
+    clock = SimpleNamespace(perf_counter=lambda: 0.3 * next(ticks))
+    monkeypatch.setattr(loop, "time", clock)
+    seen = []
+
+    class Watched(Poison):
+        def __iter__(self):
+            for row in super().__iter__():
+                if self.watching:
+                    seen.append(nitro.current().progress())
+                yield row
+
+    rows = Watched(book["ROWS"], 4)
+    rows.watching = False
+    handle = book.handle(fields={"splits": {"train": rows}}, max_steps=30)
+    rows.watching = True
+    with pytest.raises(nitro.NonFiniteError):
+        handle.train(background=False)
+    failed = handle.run.progress()
+    assert failed.rate > 0
+    rows.cured = True
+    begun = len(seen)
+    run = handle.train(background=False)
+    assert seen[begun].rate is None, "that of the first start"
+    assert all(now.rate is None or now.rate > 0 for now in seen)
+    assert all(now.eta_s is None or now.eta_s > 0 for now in seen)
+    assert any(now.eta_s for now in seen)
+    run._loop.rate, run.phase = -1.25, "stepping"
+    assert run.progress().eta_s is None
+
+
 def test_a_gradient_that_is_not_finite_is_caught_too():
     book = tiny("""
 class Tiny(Tiny):

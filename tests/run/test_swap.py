@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 
@@ -8,7 +9,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from cells import (
-    Gate,
     Outcomes,
     check_error,
     in_thread,
@@ -126,6 +126,25 @@ def test_the_run_steps_on_while_the_new_loss_is_compiled():
         assert compiled - seen["lowered"] > 5, f"no steps in {seconds:.2f} s of XLA"
         assert switched >= compiled
         assert run.step > switched
+
+
+@contextlib.contextmanager
+def held():
+    """The first compile of a loss waits: events for its coming and its going on."""
+    came, go = threading.Event(), threading.Event()
+
+    def hold(event, seconds, **details):
+        fun = details.get("fun_name")
+        if event == LOWERED and fun == "jit(nitro_loss)" and not came.is_set():
+            came.set()
+            assert go.wait(60)
+
+    jax.monitoring.register_event_duration_secs_listener(hold)
+    try:
+        yield came, go
+    finally:
+        go.set()
+        jax.monitoring.unregister_event_duration_listener(hold)
 
 
 def swaps(run):
@@ -248,7 +267,7 @@ def test_the_newest_request_wins():
             first = in_thread(lambda: run.swap(loss=hooks[0]))
             assert wait.wait(60)
             second = in_thread(lambda: run.swap(loss=hooks[1]))
-            until(lambda: run._swapper._newest == 2)
+            until(lambda: len(swap_threads()) == 2)
         finally:
             go.set()
             jax.monitoring.unregister_event_duration_listener(hold)
@@ -538,17 +557,6 @@ def test_unknown_programs_and_hooks_are_refused_with_a_suggestion():
         check_error(error.value, "forwrd", "forward")
 
 
-def test_a_swap_that_comes_after_the_end_says_so():
-    book = tiny()
-    gate = Gate(book["ROWS"])
-    handle = book.handle(max_steps=1)
-    handle.data["train"] = gate
-    run = handle.train(background=False)
-    with pytest.raises(nitro.RunError) as error:
-        run.swap()
-    check_error(error.value, run.id, "Nitro")
-
-
 def test_swaps_leave_the_interpreter_as_it_was():
     before = sys.getswitchinterval()
     with live(tiny()) as run:
@@ -565,3 +573,286 @@ def test_swaps_leave_the_interpreter_as_it_was():
                 continue
         assert won >= 1
     assert sys.getswitchinterval() == before
+
+
+# ---- a run that has ended
+
+
+NAN_LOSS = """
+@Tiny.hook
+def loss(self, logits, *, y):
+    return squared_error(logits, y, self.smoothing) * jnp.log(-1.0)
+"""
+
+CODE_LOSS = """
+@Tiny.hook
+def loss(self, logits, *, y):
+    return squared_error(logits, y, self.smoothing) + 0 * jnp.{}(abs(logits)).sum()
+"""
+
+
+def fail(book, run):
+    book.cell(NAN_LOSS)
+    run.swap()
+    run.resume()
+    with pytest.raises(nitro.NonFiniteError) as error:
+        run.wait()
+    check_error(error.value, "run.swap()", "run.handle.train()")
+
+
+ENDS = {
+    "failed": fail,
+    "stopped": lambda book, run: run.stop(),
+    "done": lambda book, run: (run.resume(), run.wait()),
+}
+
+
+@pytest.mark.parametrize("phase", ENDS)
+def test_a_run_that_has_ended_takes_the_edit_and_goes_on_with_it(phase):
+    book = tiny()
+    steps = 3 if phase == "done" else None
+    with live(book, max_steps=steps) as run:
+        ENDS[phase](book, run)
+        made, rows, before = run.step, losses(run), run.params
+        edit_loss(book, 3.5)
+        assert run.stale == ("loss",)
+        said = run.swap(wait=False)  # it is waited for all the same: nothing steps
+        assert f"switched at step {made}" in said[0]
+        assert run.phase == phase
+        assert run.stale == ()
+        assert same(run.params, before)
+        assert run.handle.train(background=True, paused=True) is run
+        with count_compiles() as count:
+            run.advance(1)
+        assert count.nothing
+        assert run.step == made + 1
+        assert losses(run)[:made] == rows
+    expected = losses(tiny().train(max_steps=made + 1))[-1]
+    assert losses(run)[-1] == pytest.approx(expected * 3.5, rel=1e-6)
+
+
+def test_a_run_that_has_ended_is_swapped_by_program_with_hooks_and_back():
+    book = tiny()
+    with live(book) as run:
+        run.stop()
+        run.swap(loss=lambda self, logits, *, y: logits.mean() * 0 + 9.0)
+        run.swap("optimizer")
+        run.swap(undo=True)
+        run.handle.train(background=True, paused=True)
+        run.advance(1)
+        assert losses(run)[-1] == 9.0
+        run.stop()
+        run.swap(undo=True)
+        run.handle.train(background=True, paused=True)
+        run.advance(1)
+        assert losses(run)[-1] != 9.0
+        assert [s["step"] for s in swaps(run)] == [2, 2, 2, 3]
+
+
+def test_a_swap_that_a_run_that_has_ended_refuses_changes_nothing():
+    book = tiny()
+    with live(book) as run:
+        run.stop()
+        book.cell(
+            "@Tiny.hook\ndef loss(self, logits, *, y):\n    return logits.men()\n"
+        )
+        with pytest.raises(nitro.HookError) as error:
+            run.swap()
+        check_error(error.value, "men")
+        assert (run.phase, run.note, swaps(run)) == ("stopped", "", [])
+
+
+def test_a_run_whose_first_trace_failed_is_mended_by_a_swap():
+    book = tiny("@Tiny.hook\ndef loss(self, logits, *, y):\n    return logits.men()\n")
+    run = book.handle(max_steps=2).train(background=True)
+    with pytest.raises(nitro.HookError):
+        run.wait()
+    with pytest.raises(nitro.HookError):  # control: it is traced by the swap
+        run.swap()
+    edit_loss(book, 1.0)
+    run.swap()
+    assert run.handle.train(background=False) is run
+    assert losses(run) == losses(tiny().train(max_steps=2))
+
+
+def test_a_run_that_its_handle_has_left_is_not_swapped():
+    book = tiny()
+    with live(book) as run:
+        run.stop()
+        new = run.handle.train(background=True, paused=True, fresh=True)
+        new.stop()
+        with pytest.raises(nitro.RunError) as error:
+            run.swap()
+        check_error(error.value, run.id, new.id, "new Nitro")
+
+
+def test_other_verbs_on_a_run_that_has_ended_say_what_works():
+    with live(tiny()) as run:
+        run.stop()
+        with pytest.raises(nitro.RunError) as error:
+            run.set(smoothing=0.5)
+        check_error(error.value, "run.handle.train()", "run.swap()")
+
+
+def test_a_swap_ends_with_the_run_and_does_not_switch_after_it(capsys):
+    book = tiny()
+    with live(book) as run:
+        book.cell(CODE_LOSS.format("arcsinh"))
+        with held() as (came, go):
+            run.swap(wait=False)
+            assert came.wait(60)
+            run.stop()
+            assert run.note == ""
+            assert not run.swapping
+            said = capsys.readouterr().out
+            assert len(said.splitlines()) == 1
+            assert f"ended with run {run.id}" in said
+            run.handle.train(background=True, paused=True)
+            go.set()
+            until(lambda: not swap_threads())
+        run.advance(1)
+        assert swaps(run) == []
+        assert run.stale == ("loss",)
+        assert run.note == ""
+        assert "switched" not in capsys.readouterr().out
+        run.swap()  # control
+        assert run.stale == ()
+
+
+def test_who_waits_for_a_swap_hears_that_the_run_ended():
+    book = tiny()
+    with live(book) as run:
+        book.cell(CODE_LOSS.format("log1p"))
+        with held() as (came, go):
+            swap = in_thread(run.swap)
+            assert came.wait(60)
+            run.stop()
+            go.set()
+            with pytest.raises(nitro.RunError) as error:
+                swap()
+        check_error(error.value, "ended before the switch", "run.swap()")
+
+
+# ---- what a swap shows and says
+
+
+def test_a_swap_is_shown_in_the_note_and_leaves_the_phase():
+    book = tiny()
+    with live(book) as run:
+        book.cell(CODE_LOSS.format("cbrt"))
+        with held() as (came, go):
+            swap = in_thread(run.swap)
+            assert came.wait(60)
+            assert (run.phase, run.note) == ("paused", "compiling loss")
+            go.set()
+            swap()
+        assert (run.phase, run.note) == ("paused", "")
+        book.cell("@Tiny.hook\ndef loss(self, logits, *, y):\n    return logits\n")
+        with pytest.raises(nitro.HookError):
+            run.swap()
+        assert (run.phase, run.note) == ("paused", "")
+        book.cell("@Tiny.hook\ndef forward(self, model, *, x): return model(x * 2)\n")
+        run.handle.evaluate("val")
+        assert run.phase == "paused"
+
+
+RADAM = """
+class Tiny(Tiny):
+    def optimizer(self, hp):
+        return optax.radam(hp.learning_rate)
+"""
+
+
+def test_a_swapped_optimizer_says_what_it_dropped():
+    book = tiny(RADAM)
+    with live(book) as run:
+        book.cell(RADAM.replace("radam", "sgd"))
+        said = "\n".join(run.swap())
+        assert "0 arrays kept; fresh: nothing; dropped: ScaleByAdamState.count" in said
+        assert "ScaleByAdamState.mu (4 arrays), ScaleByAdamState.nu (4 arrays)" in said
+        run.advance(1)
+
+
+METRICS = """
+@Tiny.hook
+def metrics(self, logits, *, y):
+    return {{"acc": Mean({} * (logits.argmax(-1) == y).sum(), len(y))}}
+"""
+
+
+def test_a_swap_says_which_host_hooks_it_takes():
+    book = tiny(METRICS.format(1.0))
+    with live(book) as run:
+        run.set(learning_rate=0.25)
+        book.cell(METRICS.format(1.0))
+        book.cell("@Tiny.hook\ndef learning_rate(self):\n    return 0.5  # as it was\n")
+        said = "\n".join(run.swap())
+        assert "metrics" not in said
+        assert "learning_rate" not in said
+        book.cell(METRICS.format(2.0))
+        book.cell("@Tiny.hook\ndef learning_rate(self):\n    return 0.125\n")
+        book.cell(
+            "@Tiny.hook\ndef finalize_metrics(self, totals, split):\n"
+            "    return {**totals, 'one': 1.0}\n"
+        )
+        assert "metrics" not in "\n".join(run.swap("loss"))
+        said = run.swap()
+        assert "metrics: taken; it runs on the host" in said
+        assert "finalize_metrics: taken; it runs on the host" in said
+        [rate] = [line for line in said if line.startswith("learning_rate")]
+        assert "gives 0.125 now, the run keeps 0.25" in rate
+        assert 'run.unset("learning_rate")' in rate
+        assert run.handle.evaluate("val")["one"] == 1.0
+        run.unset("learning_rate")
+        run.advance(1)
+        assert run.history()["learning_rate"][-1] == 0.125
+        assert "metrics: taken; it runs on the host" in run.swap(undo=True)
+
+
+def test_a_method_that_a_host_hook_calls_counts_as_the_hook():
+    source = """
+class Tiny(Tiny):
+    def metrics(self, logits, *, y):
+        return {{"acc": Mean(self.right(logits, y), len(y))}}
+    def right(self, logits, y):
+        return {} * (logits.argmax(-1) == y).sum()
+"""
+    book = tiny(source.format(1.0))
+    with live(book) as run:
+        book.cell(source.format(1.0))
+        assert "metrics" not in "\n".join(run.swap())
+        book.cell(source.format(3.0))
+        assert "metrics: taken; it runs on the host" in run.swap()
+
+
+def test_the_run_is_named_when_several_live(capsys):
+    book = tiny()
+    with live(book) as run:
+        assert run.id not in run.swap()[0]
+        with live(book) as other:
+            assert run.id in run.swap()[0]
+            book.cell(
+                "@Tiny.hook\ndef loss(self, logits, *, y):\n    return logits.men()\n"
+            )
+            other.swap(wait=False)
+            until(lambda: not swap_threads())
+            assert f"run {other.id}: swap refused" in capsys.readouterr().err
+
+
+def test_a_swap_that_a_newer_one_replaces_says_so_in_one_line(capsys):
+    book = tiny()
+    with live(book) as run:
+        book.cell(CODE_LOSS.format("deg2rad"))
+        with held() as (came, go):
+            run.swap(wait=False)
+            assert came.wait(60)
+            book.cell(CODE_LOSS.format("tan"))
+            run.swap(wait=False)
+            assert "a newer swap replaces" in capsys.readouterr().out
+            go.set()
+            until(lambda: not swap_threads())
+        said = capsys.readouterr().out
+        assert said.count("switched at") == 1
+        assert "newer" not in said
+        assert len(swaps(run)) == 1
+        assert run.stale == ()

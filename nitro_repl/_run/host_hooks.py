@@ -1,0 +1,67 @@
+"""What a swap changes in the hooks that run on the host: no program shows it.
+
+Compared by content, so that a cell that ran again unchanged is no change.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+from .._experiment.hooks import HOOKS, Hooks
+from .._experiment.hyper import NAMES
+from .._experiment.view import Read
+from .._programs.key import Source
+from .._text import show
+from .plan import Plan
+
+_AT_SET_UP = ("build_data", "build_model")
+
+
+def changed(old: Plan, new: Plan, settings: Mapping[str, Any]) -> list[str]:
+    """A line for each host hook that the newer plan has and the older has not."""
+    before = Source(old.experiment, old.hooks, {})
+    after = Source(new.experiment, new.hooks, {})
+    lines: list[str] = []
+    for hook in HOOKS.values():
+        name = hook.name
+        fixed = name in settings or name in type(new.experiment).__fields__
+        if hook.traced or name in _AT_SET_UP or fixed:
+            continue
+        reads = [Read("member", n) for n in _reached(name, old.hooks, new.hooks)]
+        if all(before.digest(read) == after.digest(read) for read in reads):
+            continue
+        if name in NAMES:
+            lines.append(_of_value(name, new))
+        elif name in new.hooks:
+            lines.append(f"{name}: taken; it runs on the host")
+        else:
+            lines.append(f"{name}: gone")
+    return lines
+
+
+def _of_value(name: str, new: Plan) -> str:
+    """What a hook that gives a value says now, and what the run does with that."""
+    says, live = new.values.initial[name], new.values.plain()[name]
+    if says == live:
+        return f"{name}: taken; it gives {show(says)}, as the run has it"
+    return (
+        f"{name}: taken; it gives {show(says)} now, the run keeps {show(live)}: "
+        f'run.unset("{name}") goes by the hook'
+    )
+
+
+def _reached(name: str, *tables: Hooks) -> dict[str, None]:
+    """The hook and the members that it may call on `self`, and so on."""
+    found, left = {name: None}, [name]
+    while left:
+        at = left.pop()
+        for hooks in tables:
+            function = inspect.unwrap(hooks[at]) if at in hooks else None
+            code = getattr(function, "__code__", None)
+            for other in getattr(code, "co_names", ()):
+                if other in hooks and other not in found and other not in HOOKS:
+                    found[other] = None
+                    left.append(other)
+    return found
