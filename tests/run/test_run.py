@@ -350,7 +350,6 @@ def test_a_run_that_is_over_says_how_to_go_on(book):
         run.pause,
         run.resume,
         run.advance,
-        run.swap,
         lambda: run.set(smoothing=1.0),
         lambda: run.unset("smoothing"),
         lambda: run.load(run.params),
