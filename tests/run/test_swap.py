@@ -47,6 +47,11 @@ def loss(self, logits, *, y):
         value = jnp.sin(value * (1 + n / 100)) + jnp.exp(-value)
     return value
 """
+CODE_LOSS = """
+@Tiny.hook
+def loss(self, logits, *, y):
+    return squared_error(logits, y, self.smoothing) + 0 * jnp.{}(abs(logits)).sum()
+"""
 LOWERED = "/jax/core/compile/jaxpr_to_mlir_module_duration"
 
 
@@ -186,7 +191,7 @@ def test_values_that_are_set_during_a_compile_stay():
 def test_swap_without_waiting_reports_the_switch(capsys):
     book = tiny()
     with live(book) as run:
-        edit_loss(book, 1.625)
+        book.cell(CODE_LOSS.format("exp2"))
         run.swap(wait=False)
         until(lambda: swaps(run))
         until(lambda: not run.note)
@@ -582,12 +587,6 @@ NAN_LOSS = """
 @Tiny.hook
 def loss(self, logits, *, y):
     return squared_error(logits, y, self.smoothing) * jnp.log(-1.0)
-"""
-
-CODE_LOSS = """
-@Tiny.hook
-def loss(self, logits, *, y):
-    return squared_error(logits, y, self.smoothing) + 0 * jnp.{}(abs(logits)).sum()
 """
 
 
