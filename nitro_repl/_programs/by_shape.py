@@ -37,6 +37,15 @@ class ByShape(Generic[Step]):
             self._kept.popitem(last=False)
         return step
 
+    def newest(self) -> Any:
+        """The avals of the step used last, or None."""
+        kept = list(self._kept.copy().values())
+        return kept[-1][1] if kept else None
+
+    def at(self, shapes: Any) -> Step:
+        """The step that was made for these very avals."""
+        return next(step for step, own in self._kept.copy().values() if own is shapes)
+
     def items(self) -> list[tuple[Key, Step]]:
         """What is kept now."""
         return [(key, step) for key, (step, _) in self._kept.copy().items()]

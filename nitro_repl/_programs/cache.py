@@ -280,6 +280,8 @@ def _program(
         constants=tuple(map(_placed, constants)),
         lifted=tuple(map(_words, constants)),
         memory=_memory(made.executable),
+        meaning=(flat.key, flat.tokens) if flat is not None else made.hash,
+        shareable=made.shareable,
         settings=trace_settings(),
     )
 

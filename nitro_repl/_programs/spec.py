@@ -66,6 +66,8 @@ class Program:
         constants: Numbers of the code that are inputs, on the device.
         lifted: The same in words, with their places.
         memory: Bytes of code and scratch space.
+        meaning: Of its trace, constants included: equal for equal programs.
+        shareable: False if it calls back into Python.
         settings: JAX's, and what else decides an executable.
         key: A number of its own.
     """
@@ -85,8 +87,14 @@ class Program:
     constants: tuple[Any, ...] = ()
     lifted: tuple[str, ...] = ()
     memory: int = 0
+    meaning: Hashable = None
+    shareable: bool = True
     settings: Hashable = None
     key: int = field(default_factory=lambda: next(_keys))
+
+    def computes(self, other: Program) -> bool:
+        """Whether another program is this one, numbers and all."""
+        return self.meaning == other.meaning and self.shareable
 
     @property
     def codes(self) -> frozenset[str]:

@@ -172,7 +172,7 @@ AT_TRAINING = {
         "KEPT = []\n"
         + method("def forward(self, model, *, x):\n    KEPT.append(model(x))\n    return model(x)\n"
                  "def loss(self, logits, *, y):\n    return (logits + KEPT[-1]).mean()"),
-        HookError, ("kept", "<cell 5>, line 7", "return"),
+        HookError, ("kept", "forward(), In [5]", "return"),
     ),
     "a dropout in a scan": Case(
         "class Net(nnx.Module):\n    def __init__(self, rngs):\n        self.one = nnx.Linear(3, 2, rngs=rngs)\n        self.drop = nnx.Dropout(0.5, rngs=rngs)\n"
