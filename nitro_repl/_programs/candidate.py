@@ -64,7 +64,7 @@ def _attempt(spec: Spec, source: Source) -> Candidate:
     traced = trace(spec.name, spec.function, spec.arguments, _Watched(before))
     after, model = source.again(), spec.model() if spec.model else None
     moved = [
-        f"`{read.name}` changes while it is traced"
+        moves(read)
         for read in traced.reads
         if before.digest(read) != after.digest(read)
     ]
@@ -90,6 +90,11 @@ def _check_kept(name: str, doubts: Iterable[Reason]) -> None:
     for reason in doubts:
         if reason.startswith(KEPT_TRACER):
             raise kept_error(name, reason.removeprefix(f"{KEPT_TRACER} in "))
+
+
+def moves(read: Read) -> str:
+    """The reason of a trace that changes what it reads."""
+    return f"`{read.name}` changes while it is traced"
 
 
 def unsound(made: Candidate, spec: Spec, *, shareable: bool) -> tuple[str, ...]:

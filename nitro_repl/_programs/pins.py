@@ -13,6 +13,7 @@ from .._code.fingerprint import Fingerprint
 from .._experiment.view import Read
 from ..errors import StaleError
 from .blueprint import Blueprint
+from .candidate import moves
 from .key import Source
 from .spec import Program
 
@@ -32,6 +33,7 @@ class Pins:
 
     def __init__(self) -> None:
         self._held: dict[str, dict[Read, Content]] = {}
+        self._restless: set[Read] = set()
 
     def check(self, kind: str, plan: Blueprint, source: Source) -> None:
         """Refuse a step whose code is not that of the steps made before.
@@ -49,9 +51,13 @@ class Pins:
     ) -> None:
         """Hold what the code says now that these programs are made.
 
-        All hooks at the first step; a trace may change what it reads, so that of its
-        own hooks is taken anew each time.
+        All hooks at the first step. What a trace changes by itself is not held: it
+        says nothing of edits.
         """
+        programs = tuple(programs)
+        self._restless |= {
+            read for one in programs for read in one.reads if moves(read) in one.unsound
+        }
         if not self._held:
             for each, hooks in HOOKS.items():
                 reads = (*(Read("member", hook) for hook in hooks), _MODEL)
@@ -64,13 +70,16 @@ class Pins:
         self, kind: str, reads: Iterable[Read], plan: Blueprint, source: Source
     ) -> None:
         held = self._held.setdefault(kind, {})
-        held.update((read, _content(read, plan, source)) for read in reads)
+        for read in reads:
+            if read in self._restless:
+                held.pop(read, None)
+            else:
+                held[read] = _content(read, plan, source)
 
     def _of(self, kind: str) -> dict[Read, Content]:
+        out = {*self._restless, *((_MODEL,) if kind == "value" else ())}
         held = self._held.get(kind, {})
-        if kind == "value":  # it holds no model
-            return {read: content for read, content in held.items() if read != _MODEL}
-        return held
+        return {read: content for read, content in held.items() if read not in out}
 
 
 def _content(read: Read, plan: Blueprint, source: Source) -> Content:
