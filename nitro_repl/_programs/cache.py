@@ -74,12 +74,12 @@ class ProgramCache(View):
         Raises:
             NitroError: The user's code failed to trace, or XLA to compile.
         """
-        model = spec.model() if spec.model is not None else None
-        found = self._shelf.known(_base(spec, model), source)
+        found = self._shelf.known(_base(spec, _model(spec, source)), source)
         if found is not None:
             self._ledger.note(Event(spec.name, "hit"), found, asker)
             return found
         asker.on_phase(f"compiling {spec.name}")
+        source.spent = True
         traced = candidate(spec, source)
         warn_of(spec.name, traced.prints, constants_of(traced.closed))
         flat = skeleton(traced.closed)
@@ -313,6 +313,15 @@ def _memory(executable: Any) -> int:
         return int(found.generated_code_size_in_bytes + found.temp_size_in_bytes)
     except Exception:  # not every backend can
         return 0
+
+
+def _model(spec: Spec, source: Source) -> Fingerprint | None:
+    """Content of the model, taken once a look."""
+    if spec.model is None:
+        return None
+    if spec.form not in source.models:
+        source.models[spec.form] = spec.model()
+    return source.models[spec.form]
 
 
 def _base(spec: Spec, model: Fingerprint | None) -> Hashable:

@@ -89,6 +89,10 @@ class Source:
         experiment: Gives GraphConst values.
         hooks: Gives methods and class attributes.
         device: Avals of the Device fields, by name.
+
+    Attributes:
+        models: Content of the model, by the form of the programs that hold it.
+        spent: Whether user code has run since, which may have changed things.
     """
 
     def __init__(self, experiment: Experiment, hooks: Hooks, device: Mapping[str, Any]):
@@ -96,6 +100,8 @@ class Source:
         self.hooks = hooks
         self._device = device
         self._known: dict[Read, Fingerprint | Hashable] = {}
+        self.models: dict[str, Fingerprint] = {}
+        self.spent = False
 
     def again(self) -> Source:
         """The same source with nothing remembered."""

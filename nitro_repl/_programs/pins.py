@@ -83,7 +83,11 @@ class Pins:
 
 
 def _content(read: Read, plan: Blueprint, source: Source) -> Content:
-    return plan.eval_content() if read == _MODEL else source.content(read)
+    if read != _MODEL:
+        return source.content(read)
+    if "eval" not in source.models:
+        source.models["eval"] = plan.eval_content()
+    return source.models["eval"]
 
 
 def _digest(content: Content) -> Hashable:

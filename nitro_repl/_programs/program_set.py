@@ -56,6 +56,7 @@ class ProgramSet:
         self._eval: ByShape[EvalStep] = ByShape()
         self._value: ByShape[EvalStep] = ByShape()
         self._pins = Pins()
+        self._looked = self._source(blueprint)
         self._names: dict[Hashable, tuple[str, ...]] = {}
 
     def train(self, batch: Avals) -> TrainStep:
@@ -220,13 +221,14 @@ class ProgramSet:
         """
         disk.refresh()  # once, so that programs of one step are of one version
         plan = self.renewed()
+        self._looked = self._source(plan)
         try:
-            self._pins.check(kind, plan, self._source(plan))
+            self._pins.check(kind, plan, self._looked)
         except StaleError:
             if not self._computes_the_same(kind):
                 raise
         made = make()
-        self._pins.take(kind, plan, self._source(plan), made.programs)
+        self._pins.take(kind, plan, self._look(), made.programs)
         return made
 
     def _computes_the_same(self, kind: str) -> bool:
@@ -290,7 +292,13 @@ class ProgramSet:
         return EvalStep(program, groups)
 
     def _find(self, spec: Spec) -> Program:
-        return self._cache.find(spec, self._source(self.blueprint), self._asker())
+        return self._cache.find(spec, self._look(), self._asker())
+
+    def _look(self) -> Source:
+        """What the code says; the same look until user code has run."""
+        if self._looked.spent:
+            self._looked = self._source(self.blueprint)
+        return self._looked
 
     @staticmethod
     def _source(blueprint: Blueprint) -> Source:
