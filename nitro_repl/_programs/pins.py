@@ -85,9 +85,9 @@ class Pins:
 def _content(read: Read, plan: Blueprint, source: Source) -> Content:
     if read != _MODEL:
         return source.content(read)
-    if "eval" not in source.models:
-        source.models["eval"] = plan.eval_content()
-    return source.models["eval"]
+    if "train" not in source.models:  # it stands for the model in eval mode too
+        source.models["train"] = plan.train_content()
+    return source.models["train"]
 
 
 def _digest(content: Content) -> Hashable:
