@@ -15,7 +15,8 @@ import nitro_repl as nitro
 RICH = """
 class Net(nnx.Module):
     def __init__(self, rngs):
-        self.inner = nnx.Linear(3, 8, rngs=rngs)
+        # A bias before BatchNorm has no gradient but rounding, which adam magnifies.
+        self.inner = nnx.Linear(3, 8, use_bias=False, rngs=rngs)
         self.norm = nnx.BatchNorm(8, rngs=rngs)
         self.drop = nnx.Dropout(0.2, rngs=rngs)
         self.outer = nnx.Linear(8, 2, rngs=rngs)
