@@ -6,7 +6,7 @@ Written by the thread that steps, read by any.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Any, Generic, TypeVar
 
 KEPT = 32  # more shapes are looked up in the cache again when they come back
@@ -17,10 +17,17 @@ Key = tuple[Hashable, Hashable]
 
 
 class ByShape(Generic[Step]):
-    """Steps of one kind; what was used longest ago leaves."""
+    """Steps of one kind; what was used longest ago leaves.
 
-    def __init__(self) -> None:
-        self._kept: OrderedDict[Key, tuple[Step, Any]] = OrderedDict()
+    Args:
+        kind: "train", "eval" or "value".
+        make: Makes a step for avals.
+    """
+
+    def __init__(self, kind: str, make: Callable[..., Step]):
+        self.kind = kind
+        self.make = make
+        self._kept: OrderedDict[Key, tuple[Step, tuple[Any, ...]]] = OrderedDict()
 
     def get(self, key: Key) -> Step | None:
         """The step for these shapes, if it is here."""
@@ -30,27 +37,23 @@ class ByShape(Generic[Step]):
         self._kept.move_to_end(key)
         return found[0]
 
-    def keep(self, key: Key, step: Step, shapes: Any) -> Step:
+    def keep(self, key: Key, step: Step, shapes: tuple[Any, ...]) -> Step:
         """Keep a step, with the avals it was made for."""
         self._kept[key] = (step, shapes)
         while len(self._kept) > KEPT:
             self._kept.popitem(last=False)
         return step
 
-    def newest(self) -> Any:
-        """The avals of the step used last, or None."""
+    def newest(self) -> tuple[Step, tuple[Any, ...]] | None:
+        """The step used last, with the avals it was made for."""
         kept = list(self._kept.copy().values())
-        return kept[-1][1] if kept else None
-
-    def at(self, shapes: Any) -> Step:
-        """The step that was made for these very avals."""
-        return next(step for step, own in self._kept.copy().values() if own is shapes)
+        return kept[-1] if kept else None
 
     def items(self) -> list[tuple[Key, Step]]:
         """What is kept now."""
         return [(key, step) for key, (step, _) in self._kept.copy().items()]
 
-    def shapes(self, settings: Hashable) -> list[Any]:
+    def shapes(self, settings: Hashable) -> list[tuple[Any, ...]]:
         """What the steps that were made under these JAX settings were made for."""
         kept = self._kept.copy().items()
         return [shapes for (under, _), (_, shapes) in kept if under == settings]

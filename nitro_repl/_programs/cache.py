@@ -25,7 +25,7 @@ from .candidate import Candidate, candidate, unsound
 from .captured import constants_of, warn_of
 from .explain import place_in
 from .flat import Constant
-from .key import Source, signature, trace_settings
+from .key import Source, digest_of, signature, trace_settings
 from .ledger import Ledger
 from .lift import Groups, lift
 from .lower import Lowered, lower
@@ -113,7 +113,7 @@ class ProgramCache(View):
         ):
             return False
         return all(
-            source.digest(read) == _digest(content)
+            source.digest(read) == digest_of(content)
             for read, content in program.contents.items()
         )
 
@@ -337,7 +337,3 @@ def _family(spec: Spec, traced: Candidate, flat: Skeleton) -> Hashable:
     """What programs share that may differ in constants."""
     donated = tuple(slot[0] in spec.donate for slot in traced.inputs)
     return (spec.name, donated, trace_settings(), flat.key)
-
-
-def _digest(content: Any) -> Hashable:
-    return content.digest if isinstance(content, Fingerprint) else content

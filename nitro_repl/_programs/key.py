@@ -80,6 +80,11 @@ def compile_settings() -> tuple[str, ...]:
     )
 
 
+def digest_of(content: Fingerprint | Hashable) -> Hashable:
+    """What must be equal for equal content."""
+    return content.digest if isinstance(content, Fingerprint) else content
+
+
 class Source:
     """One experiment's answers to what programs read, at one moment.
 
@@ -115,8 +120,7 @@ class Source:
 
     def digest(self, read: Read) -> Hashable:
         """What must be equal for a program that made this read."""
-        content = self.content(read)
-        return content.digest if isinstance(content, Fingerprint) else content
+        return digest_of(self.content(read))
 
     def unsound(self, reads: Iterable[Read]) -> tuple[Reason, ...]:
         """Why content alone cannot vouch for these reads."""

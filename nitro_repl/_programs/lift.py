@@ -12,6 +12,7 @@ import jax
 from jax.extend import core
 
 from .flat import Atom, Constant, Flat, FlatEqn
+from .key import struct
 from .skeleton import Skeleton, UnknownError
 from .trace import epoch
 
@@ -41,14 +42,9 @@ def lift(closed: core.ClosedJaxpr, skeleton: Skeleton, groups: Groups) -> Any:
         }
         return _evaluate(skeleton.flat, arguments[:own], lifted)
 
-    avals = [_struct(var.aval) for var in closed.jaxpr.invars]
+    avals = [struct(var.aval) for var in closed.jaxpr.invars]
     with epoch():
-        return jax.make_jaxpr(run)(*avals, *(_struct(first.aval) for first in firsts))
-
-
-def _struct(aval: Any) -> jax.ShapeDtypeStruct:
-    weak = getattr(aval, "weak_type", False)
-    return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=weak)
+        return jax.make_jaxpr(run)(*avals, *(struct(first.aval) for first in firsts))
 
 
 def _evaluate(
@@ -107,7 +103,7 @@ def _body(flat: Flat, inside: list[Constant]) -> Any:
         values = dict(zip(inside, arguments[own:], strict=True))
         return _evaluate(flat, arguments[:own], values)
 
-    return jax.make_jaxpr(run)(*map(_struct, (*flat.avals, *(c.aval for c in inside))))
+    return jax.make_jaxpr(run)(*map(struct, (*flat.avals, *(c.aval for c in inside))))
 
 
 def _open(closed: core.ClosedJaxpr) -> Any:

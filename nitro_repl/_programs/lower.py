@@ -18,7 +18,7 @@ import numpy as np
 from jax.extend import core
 from jax.extend.mlir import ir, passmanager
 
-from .key import aval, compile_settings
+from .key import aval, compile_settings, struct
 from .trace import Slot, epoch
 
 _PRIVATE = "private"
@@ -53,10 +53,7 @@ def lower(
     run.__name__ = run.__qualname__ = f"nitro_{name}"
     started = time.perf_counter()
     donated = tuple(i for i, slot in enumerate(slots) if slot[0] in donate)
-    avals = [
-        jax.ShapeDtypeStruct(v.aval.shape, v.aval.dtype, weak_type=_weak(v))
-        for v in closed.jaxpr.invars
-    ]
+    avals = [struct(var.aval) for var in closed.jaxpr.invars]
     with epoch():
         lowered = jax.jit(run, keep_unused=True, donate_argnums=donated).lower(*avals)
     text = _stripped_text(lowered)
@@ -124,7 +121,3 @@ def _has_callbacks(lowered: Any, text: bytes) -> bool:
 def _hoisted(lowered: Any) -> tuple[Any, ...]:
     """Constants that JAX passes beside the text, when it is configured to."""
     return tuple(lowered._lowering.const_args or ())
-
-
-def _weak(var: Any) -> bool:
-    return bool(getattr(var.aval, "weak_type", False))

@@ -14,7 +14,7 @@ from .._experiment.view import Read
 from ..errors import StaleError
 from .blueprint import Blueprint
 from .candidate import moves
-from .key import Source
+from .key import Source, digest_of
 from .spec import Program
 
 HOOKS = {
@@ -43,7 +43,7 @@ class Pins:
         """
         for read, before in self._of(kind).items():
             now = _content(read, plan, source)
-            if _digest(before) != _digest(now):
+            if digest_of(before) != digest_of(now):
                 raise _stale(kind, read, before, now)
 
     def take(
@@ -88,10 +88,6 @@ def _content(read: Read, plan: Blueprint, source: Source) -> Content:
     if "train" not in source.models:  # it stands for the model in eval mode too
         source.models["train"] = plan.train_content()
     return source.models["train"]
-
-
-def _digest(content: Content) -> Hashable:
-    return content.digest if isinstance(content, Fingerprint) else content
 
 
 def _stale(kind: str, read: Read, before: Content, now: Content) -> StaleError:

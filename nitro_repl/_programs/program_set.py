@@ -15,7 +15,7 @@ from .._code.arrays import light_look
 from ..errors import StaleError
 from . import disk, training
 from .blueprint import Batch, Blueprint
-from .by_shape import ByShape
+from .by_shape import ByShape, Key
 from .cache import ProgramCache
 from .key import Source, aval, struct, thread_settings
 from .pins import Pins
@@ -52,9 +52,9 @@ class ProgramSet:
         self.fuse = fuse
         self._cache = cache
         self._asker = asker
-        self._train: ByShape[TrainStep] = ByShape()
-        self._eval: ByShape[EvalStep] = ByShape()
-        self._value: ByShape[EvalStep] = ByShape()
+        self._train = ByShape("train", self._make_train)
+        self._eval = ByShape("eval", self._make_eval)
+        self._value = ByShape("value", self._make_value)
         self._pins = Pins()
         self._looked = self._source(blueprint)
         self._names: dict[Hashable, tuple[str, ...]] = {}
@@ -63,21 +63,13 @@ class ProgramSet:
         """The train step for a batch with these shapes."""
         key = (thread_settings(), batch_signature(batch))
         found = self._train.get(key)
-        if found is None:
-            shapes = _structs(batch)
-            made = self._made("train", lambda: self._make_train(shapes))
-            found = self._train.keep(key, made, shapes)
-        return found
+        return found or self._made(self._train, key, _structs(batch))
 
     def evaluation(self, batch: Avals) -> EvalStep:
         """The eval program for a batch with these shapes."""
         key = (thread_settings(), batch_signature(batch))
         found = self._eval.get(key)
-        if found is None:
-            shapes = _structs(batch)
-            made = self._made("eval", lambda: self._make_eval(shapes))
-            found = self._eval.keep(key, made, shapes)
-        return found
+        return found or self._made(self._eval, key, _structs(batch))
 
     def value(self, outputs: Any, batch: Avals) -> EvalStep:
         """The value-only loss for outputs and a batch with these shapes."""
@@ -86,12 +78,8 @@ class ProgramSet:
         key = (thread_settings(), avals)
         found = self._value.get(key)
         if found is None:
-            shapes = (
-                jax.tree.unflatten(tree, list(map(struct, leaves))),
-                _structs(batch),
-            )
-            made = self._made("value", lambda: self._make_value(*shapes))
-            found = self._value.keep(key, made, shapes)
+            given = jax.tree.unflatten(tree, list(map(struct, leaves)))
+            found = self._made(self._value, key, given, _structs(batch))
         return found
 
     def train_names(self, available: Iterable[str]) -> tuple[str, ...]:
@@ -144,10 +132,10 @@ class ProgramSet:
     def prepare(self, like: ProgramSet) -> None:
         """Make what another set has made, so that nothing compiles after a switch."""
         now = thread_settings()
-        for shapes in like._train.shapes(now):
-            self.train(shapes)
-        for shapes in like._eval.shapes(now):
-            self.evaluation(shapes)
+        for (batch,) in like._train.shapes(now):
+            self.train(batch)
+        for (batch,) in like._eval.shapes(now):
+            self.evaluation(batch)
         for outputs, fields in like._value.shapes(now):
             made = self._outputs_now(outputs, like)
             if made is not None:
@@ -213,34 +201,31 @@ class ProgramSet:
             self.blueprint = replace(plan, structure=structure)
         return self.blueprint
 
-    def _made(self, kind: str, make: Callable[[], AnyStep]) -> AnyStep:
-        """Make a step of the same code as those before it.
+    def _made(self, steps: ByShape[AnyStep], key: Key, *shapes: Any) -> AnyStep:
+        """Make and keep a step of the same code as those before it.
 
         Raises:
             StaleError: The code computes something else by now.
         """
         disk.refresh()  # once, so that programs of one step are of one version
-        plan = self.renewed()
+        plan, kind = self.renewed(), steps.kind
         self._looked = self._source(plan)
         try:
             self._pins.check(kind, plan, self._looked)
         except StaleError:
-            if not self._computes_the_same(kind):
+            if not self._computes_the_same(steps):
                 raise
-        made = make()
+        made = steps.make(*shapes)
         self._pins.take(kind, plan, self._look(), made.programs)
-        return made
+        return steps.keep(key, made, shapes)
 
-    def _computes_the_same(self, kind: str) -> bool:
+    def _computes_the_same(self, steps: ByShape[Any]) -> bool:
         """Whether code that moved gives the programs that are there, made once more."""
-        if (shapes := self._train.newest()) is not None:
-            before, after = self._train.at(shapes), self._make_train(shapes)
-        elif kind == "eval" and (shapes := self._eval.newest()) is not None:
-            before, after = self._eval.at(shapes), self._make_eval(shapes)
-        elif kind == "value" and (shapes := self._value.newest()) is not None:
-            before, after = self._value.at(shapes), self._make_value(*shapes)
-        else:
+        known: ByShape[Any] = self._train if self._train.items() else steps
+        if (newest := known.newest()) is None:
             return False
+        before, shapes = newest
+        after, kind = known.make(*shapes), steps.kind
         names = {"eval": ("forward", "eval", "step"), "value": ("loss", "step")}
         pairs = zip(before.programs, after.programs, strict=True)
         return all(
