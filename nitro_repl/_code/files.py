@@ -26,7 +26,7 @@ class Files:
         self._lock = threading.RLock()
         self._busy = False
         self._seen: dict[str, types.ModuleType] = {}
-        self._imported: list[tuple[str, types.ModuleType]] = []
+        self._imported: tuple[list[str], list[types.ModuleType]] = ([], [])
         self._files: dict[str, UserFile] = {}
         self._without: dict[str, types.ModuleType] = {}
         self._providers: list[Provider] = []
@@ -76,11 +76,12 @@ class Files:
 
     def _discover(self) -> bool:
         """Follow what was imported since; whether there is anything new."""
-        imported = list(sys.modules.items())
+        modules = sys.modules.copy()
+        imported = (list(modules), list(modules.values()))
         if imported == self._imported:  # the same objects: as a rule nothing is new
             return False
         found, begun = False, False
-        for name, module in imported:
+        for name, module in modules.items():
             if self._seen.get(name) is module:
                 continue
             if not isinstance(module, types.ModuleType):
@@ -95,7 +96,7 @@ class Files:
                 del self._seen[name]
                 self._files.pop(name, None)
                 self._without.pop(name, None)
-        self._imported = [] if begun else imported
+        self._imported = ([], []) if begun else imported
         return found
 
     def _follow(self, name: str, module: types.ModuleType) -> bool:

@@ -38,6 +38,7 @@ class ProgramSet:
         cache: Where they are found or made.
         asker: Makes the record of who asks, at the time of asking.
         fuse: Whether the whole train step is one program.
+        look: What the code says, where somebody has looked just now.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class ProgramSet:
         asker: Callable[[], Asker],
         *,
         fuse: bool = False,
+        look: Source | None = None,
     ):
         self.blueprint = blueprint
         self.fuse = fuse
@@ -56,7 +58,8 @@ class ProgramSet:
         self._eval = ByShape("eval", self._make_eval)
         self._value = ByShape("value", self._make_value)
         self._pins = Pins()
-        self._looked = self._source(blueprint)
+        self.look = look or self._source(blueprint)
+        self._prepares = False
         self._names: dict[Hashable, tuple[str, ...]] = {}
 
     def train(self, batch: Avals) -> TrainStep:
@@ -130,7 +133,18 @@ class ProgramSet:
         return self._names[key]
 
     def prepare(self, like: ProgramSet) -> None:
-        """Make what another set has made, so that nothing compiles after a switch."""
+        """Make what another set has made, so that nothing compiles after a switch.
+
+        All of it by the look that this set was given, which its plan was made with.
+        """
+        self.renewed()
+        self._prepares = True
+        try:
+            self._prepare(like)
+        finally:
+            self._prepares = False
+
+    def _prepare(self, like: ProgramSet) -> None:
         now = thread_settings()
         for (batch,) in like._train.shapes(now):
             self.train(batch)
@@ -207,16 +221,17 @@ class ProgramSet:
         Raises:
             StaleError: The code computes something else by now.
         """
-        disk.refresh()  # once, so that programs of one step are of one version
-        plan, kind = self.renewed(), steps.kind
-        self._looked = self._source(plan)
+        if not self._prepares:
+            disk.refresh()  # once, so that programs of one step are of one version
+            self.look = self._source(self.renewed())
+        plan, kind = self.blueprint, steps.kind
         try:
-            self._pins.check(kind, plan, self._looked)
+            self._pins.check(kind, plan, self.look)
         except StaleError:
             if not self._computes_the_same(steps):
                 raise
         made = steps.make(*shapes)
-        self._pins.take(kind, plan, self._look(), made.programs)
+        self._pins.take(kind, plan, self._newest_look(), made.programs)
         return steps.keep(key, made, shapes)
 
     def _computes_the_same(self, steps: ByShape[Any]) -> bool:
@@ -277,13 +292,13 @@ class ProgramSet:
         return EvalStep(program, groups)
 
     def _find(self, spec: Spec) -> Program:
-        return self._cache.find(spec, self._look(), self._asker())
+        return self._cache.find(spec, self._newest_look(), self._asker())
 
-    def _look(self) -> Source:
+    def _newest_look(self) -> Source:
         """What the code says; the same look until user code has run."""
-        if self._looked.spent:
-            self._looked = self._source(self.blueprint)
-        return self._looked
+        if self.look.spent:
+            self.look = self._source(self.blueprint)
+        return self.look
 
     @staticmethod
     def _source(blueprint: Blueprint) -> Source:

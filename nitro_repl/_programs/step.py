@@ -7,9 +7,8 @@ optimizer state are donated, so a carry may be used for one step only.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import jax
 
@@ -19,8 +18,7 @@ from .trace import Slot, slot_of
 Arrays = tuple[Any, ...]
 
 
-@dataclass(frozen=True)
-class Carry:
+class Carry(NamedTuple):
     """What one step hands to the next: tuples of leaves on the device.
 
     Attributes:
@@ -35,8 +33,7 @@ class Carry:
     bad: Any
 
 
-@dataclass(frozen=True)
-class Report:
+class Report(NamedTuple):
     """What a step tells, still on the device.
 
     Attributes:

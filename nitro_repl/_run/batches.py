@@ -6,7 +6,7 @@ whoever built it, and no array shares memory that a loader may write again.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, TypeAlias
 
 import jax
@@ -91,16 +91,19 @@ def batch_rows(arrays: Mapping[str, Any], split: str) -> int:
     )
 
 
-def private_copy(arrays: Mapping[str, Any]) -> Arrays:
-    """Copy the host arrays; leave `jax.Array`s, which nobody can write, as they are.
+def private_arrays(
+    batch: Mapping[str, Any], split: str, names: Iterable[str]
+) -> Arrays:
+    """Turn the named fields into arrays that nobody else can write, in that order.
 
+    Host arrays are copied; `jax.Array`s, which nobody can write, are left as they are.
     A transfer to the device reads its source after the call has returned, on a CPU
     too, and by then a loader may have refilled its buffer.
+
+    Raises:
+        DataError: As `batch_arrays` does.
     """
-    return {
-        name: _own(array) if isinstance(array, np.ndarray) else array
-        for name, array in arrays.items()
-    }
+    return {name: _private(name, batch[name], split) for name in names}
 
 
 def pad_batch(arrays: Mapping[str, Any], rows: int, split: str = "") -> tuple[Any, int]:
@@ -170,7 +173,10 @@ def slice_outputs(tree: Any, n: int, rows: int, where: str) -> Any:
     return jax.tree_util.tree_map_with_path(cut, tree)
 
 
-def _own(array: np.ndarray) -> np.ndarray:
+def _private(name: str, value: Any, split: str) -> Any:
+    array = _as_array(name, value, split)
+    if not isinstance(array, np.ndarray):
+        return array
     if array.nbytes < _LARGE:
         return np.array(array, order="C")
     # XLA on a CPU reads an array in place if it begins at a multiple of 64 bytes, and

@@ -14,7 +14,7 @@ from .batches import (
     batch_rows as batch_rows,
     check_batch as check_batch,
     pad_batch as pad_batch,
-    private_copy as private_copy,
+    private_arrays as private_arrays,
     slice_outputs as slice_outputs,
 )
 from .feed import (

@@ -25,7 +25,7 @@ from .batches import (
     batch_rows,
     check_batch,
     pad_batch,
-    private_copy,
+    private_arrays,
     slice_outputs,
 )
 from .feed import close_iterator, open_epoch
@@ -164,7 +164,7 @@ class Evaluation:
             for hook in ("forward", "loss")
             for name in self.programs.eval_names(hook, batch, split)
         }
-        arrays = private_copy(batch_arrays(batch, split, traced))
+        arrays = private_arrays(batch, split, traced)
         outputs, rows, padded = self._forward(state, arrays, split, index)
         wants_metrics = self.hooks.defines("metrics")
         on_host = (

@@ -29,7 +29,8 @@ def changed(old: Plan, new: Plan, settings: Mapping[str, Any]) -> list[str]:
         fixed = name in settings or name in type(new.experiment).__fields__
         if hook.traced or name in _AT_SET_UP or fixed:
             continue
-        reads = [Read("member", n) for n in _reached(name, old.hooks, new.hooks)]
+        reached = _reached(name, old.hooks, new.hooks)
+        reads = [Read("member", n) for n in reached if not _same(n, old, new)]
         if all(before.digest(read) == after.digest(read) for read in reads):
             continue
         if name in NAMES:
@@ -39,6 +40,11 @@ def changed(old: Plan, new: Plan, settings: Mapping[str, Any]) -> list[str]:
         else:
             lines.append(f"{name}: gone")
     return lines
+
+
+def _same(name: str, old: Plan, new: Plan) -> bool:
+    """Whether a member is one and the same object; then it says the same, too."""
+    return old.hooks.get(name) is new.hooks.get(name)
 
 
 def _of_value(name: str, new: Plan) -> str:

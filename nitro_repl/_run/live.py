@@ -25,9 +25,15 @@ class Values:
     Args:
         experiment: Gives the Device fields their first values.
         hyper: First values of the hyperparameters, as numbers.
+        like: Live values, which go on wherever they fit.
     """
 
-    def __init__(self, experiment: Experiment, hyper: Mapping[str, float]):
+    def __init__(
+        self,
+        experiment: Experiment,
+        hyper: Mapping[str, float],
+        like: Values | None = None,
+    ):
         self.experiment = experiment
         self.device = default_device()
         declared = type(experiment).__fields__.values()
@@ -46,11 +52,15 @@ class Values:
         }
         self.initial = {**first, **hyper}
         self._values = {
-            name: place(value, self._declared[name])
+            name: like._values[name] if like is not None and self._begins_as(like, name)
+            else place(value, self._declared[name])
             for name, value in self.initial.items()
-        }
+        }  # fmt: skip
         self._hyper = tuple(sorted(hyper))
-        self._refresh()
+        if like is None:
+            self._refresh()
+        else:
+            self.keep(like)
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -96,6 +106,16 @@ class Values:
             if mine is not None and signature(mine) == signature(value):
                 self._values[name] = value
         self._refresh()
+
+    def _begins_as(self, other: Values, name: str) -> bool:
+        """Whether a value began as it does there, so that its avals are the same."""
+        if name not in other._values or other.device != self.device:
+            return False
+        mine, its = self.initial[name], other.initial[name]
+        numbers = isinstance(mine, (bool, int, float)) and type(mine) is type(its)
+        return self._declared[name].type is other._declared[name].type and (
+            mine is its or (numbers and mine == its)
+        )
 
     def _field(self, name: str) -> Field:
         if name in self._declared and name in self._values:

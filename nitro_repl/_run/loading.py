@@ -6,7 +6,6 @@ Everything is checked before anything is written.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import jax
@@ -30,8 +29,8 @@ def leaves_of(weights: Any, structure: Structure, carry: Carry, device: Any) -> 
         if [(a.shape, a.dtype) for a in given.state_avals] == [
             (a.shape, a.dtype) for a in structure.state_avals
         ]:
-            carry = replace(carry, state=_place(state, device))
-        return replace(carry, params=_place(params, device))
+            carry = carry._replace(state=_place(state, device))
+        return carry._replace(params=_place(params, device))
     if not isinstance(weights, Mapping):
         raise ModelError(
             f"load() got {type(weights).__name__}",
@@ -41,7 +40,7 @@ def leaves_of(weights: Any, structure: Structure, carry: Carry, device: Any) -> 
     flat = dict(_flat(weights, ""))
     _same(flat, structure)
     ordered = [np.array(flat[name]) for name in structure.names]
-    return replace(carry, params=_place(tuple(ordered), device))
+    return carry._replace(params=_place(tuple(ordered), device))
 
 
 def _same(flat: Mapping[str, Any], structure: Structure) -> None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import isfinite
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +23,7 @@ from .._programs.program_set import ProgramSet
 from .._programs.step import Carry, Report, TrainStep
 from .._text import tell
 from ..errors import MetricError, NonFiniteError, StaleError
-from .batches import batch_arrays, check_batch, private_copy
+from .batches import check_batch, private_arrays
 from .commands import LATER, Command, Mailbox
 from .evaluation import State
 from .feed import Fed, Feed, Position
@@ -31,16 +31,18 @@ from .live import Values
 from .record import Record
 from .settings import Every
 
-_LATE = 4  # steps whose losses may be unread, so that the device never waits for Python
+# How many steps may be unread, so that the device never waits for Python: as many as
+# take this long, within these bounds. A pause waits for them.
+_UNREAD_S, _UNREAD = 0.02, (2, 16)
+_RATE_S, _SHORT_S = 0.5, 0.05  # seconds to take a rate over: while stepping, at a pause
 
 
-@dataclass(frozen=True, slots=True)
-class Pending:
+class Pending(NamedTuple):
     """A step whose numbers are still on the device."""
 
     step: int
     epoch: int
-    index: int
+    batch: int
     report: Report
     program: TrainStep
     values: Mapping[str, float]
@@ -70,6 +72,7 @@ class Loop:
         paused: Whether to wait for commands before the next step.
         stopping: Whether to end at the next boundary.
         until: Step at which an `advance` is answered and the run pauses.
+        unread: Most steps whose numbers are still on the device.
     """
 
     carry: Carry
@@ -93,6 +96,7 @@ class Loop:
     advance: Command | None = None
     rate: float | None = None
     last_loss: float | None = None
+    unread: int = 4
     pending: deque[Pending] = field(default_factory=deque)
     _rate_mark: tuple[int, float] | None = None
 
@@ -130,7 +134,9 @@ class Loop:
         self.pending.append(
             Pending(self.step, fed.epoch, fed.index, report, step, self.values.numbers)
         )
-        self.read(_LATE)
+        if len(self.pending) > self.unread:
+            self.read(self.unread // 2)  # several at once: each wait changes threads
+        self._measure()
         ended = fed.index + 1 == self.feed.steps_per_epoch
         if ended:
             self.epoch += 1
@@ -146,8 +152,8 @@ class Loop:
         self._reach()
         if self.mailbox:
             self.read(0)
-        while (command := self.mailbox.take()) is not None:
-            self.obey(command)
+            while (command := self.mailbox.take()) is not None:
+                self.obey(command)
         self.rest()
         if self.stopping or self._finished():
             return False
@@ -158,6 +164,7 @@ class Loop:
         """While paused, wait for commands and obey them."""
         while self.paused and not self.stopping:
             self.read(0)
+            self._measure(_SHORT_S)
             self._rate_mark = None
             self.on_phase("paused")
             command = self.mailbox.take(block=True)
@@ -188,8 +195,7 @@ class Loop:
         """The fields that programs name, copied and placed, by sorted name."""
         check_batch(batch, "train")
         names = self.programs.train_names(batch)
-        own = private_copy(batch_arrays(batch, "train", names))
-        own = {name: own[name] for name in names}
+        own = private_arrays(batch, "train", names)
         if self.values.device.platform == "cpu":
             return own  # a program takes a private numpy array faster than device_put
         return dict(
@@ -208,7 +214,6 @@ class Loop:
                 self._not_finite(taken, row)
             self.record.row("train", row)
             self.last_loss = row["loss"]
-        self._measure()
 
     def state(self) -> State:
         """The numbers of this boundary, for an evaluation on the worker."""
@@ -243,9 +248,9 @@ class Loop:
         self.pending.clear()
         self.step, self.epoch = taken.step - 1, taken.epoch
         self._rate_mark = None
-        self.feed.restore(Position(taken.epoch, taken.index))
-        self.carry = replace(
-            self.carry, bad=jax.device_put(jnp.zeros((), bool), self.values.device)
+        self.feed.restore(Position(taken.epoch, taken.batch))
+        self.carry = self.carry._replace(
+            bad=jax.device_put(jnp.zeros((), bool), self.values.device)
         )
         name = "a gradient" if isfinite(row["loss"]) else "the loss"
         value = row["loss"] if name == "the loss" else row["grad_norm"]
@@ -258,14 +263,17 @@ class Loop:
             "paused=True), run.set(...), run.resume()",
         )
 
-    def _measure(self) -> None:
+    def _measure(self, least: float = _RATE_S) -> None:
+        """Take the rate over at least so many seconds of steps."""
         now = time.perf_counter()
         if self._rate_mark is None:
             self._rate_mark = (self.step, now)
-        elif now - self._rate_mark[1] > 0.5:
+        elif now - self._rate_mark[1] > least and self.step > self._rate_mark[0]:
             steps, since = self._rate_mark
             self.rate = (self.step - steps) / (now - since)
             self._rate_mark = (self.step, now)
+            least, most = _UNREAD
+            self.unread = max(least, min(most, int(_UNREAD_S * self.rate)))
 
 
 def _row(taken: Pending) -> dict[str, float]:

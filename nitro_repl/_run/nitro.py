@@ -20,7 +20,7 @@ from .._experiment.hooks import Hooks
 from .._programs import disk
 from .._programs.cache import ProgramCache, programs
 from .._programs.explain import hooks_explained
-from .._programs.key import thread_settings
+from .._programs.key import Source, thread_settings
 from .._programs.program_set import ProgramSet
 from .._programs.spec import Asker
 from .._text import tell
@@ -71,7 +71,7 @@ class Nitro:
         self.cache: ProgramCache = programs
         self.hooks = Hooks.of(type(experiment))
         self._settings = resolve(experiment, self.hooks, settings)
-        check(experiment, self.hooks)
+        check(Source(experiment, self.hooks, {}))
         with hooks_explained("build_data"):
             made = self.hooks.call(experiment, "build_data")
         self.data = check_splits(made)
@@ -223,9 +223,8 @@ class Nitro:
         self.key = jax.device_put(
             jax.random.key(self._settings["seed"]), self.values.device
         )
-        self.blueprint = blueprint(
-            self.experiment, self.hooks, self.built.structure, self.values
-        )
+        source = Source(self.experiment, self.hooks, self.values.avals[0])
+        self.blueprint = blueprint(source, self.built.structure, self.values)
         self._programs = ProgramSet(self.blueprint, self.cache, self._asker)
         self.first = self._check_batches()
 
@@ -289,7 +288,10 @@ class Nitro:
 
     def _moved(self) -> tuple[str, ...]:
         """Names of programs made without a run whose code has moved on."""
-        now = Plan(self.experiment, self.hooks, self.built, self.blueprint, self.values)
+        now = Plan(
+            self.experiment, self.hooks, self.built, self.blueprint, self.values,
+            self._programs.look,
+        )  # fmt: skip
         try:
             with light_look():
                 plan = newest(now, self.values, self._settings)

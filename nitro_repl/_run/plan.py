@@ -34,13 +34,19 @@ PROGRAM_HOOKS: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run would step with after a swap."""
+    """What a run would step with after a swap.
+
+    Attributes:
+        source: The look at the code that it was made with.
+        notes: What is new in the fields, in words.
+    """
 
     experiment: Experiment
     hooks: Hooks
     built: Built
     blueprint: Blueprint
     values: Values
+    source: Source
     notes: tuple[str, ...] = ()
 
 
@@ -72,13 +78,15 @@ def newest(
     hooks = hooks.bind(**(bound or {}))
     experiment, notes = _carry_fields(now.experiment, cls)
     _check_data(now.hooks, hooks)
+    hyper = hyperparameters(experiment, hooks, settings)
+    values = Values(experiment, hyper, like=live)
+    source = Source(experiment, hooks, values.avals[0])
     built = now.built
-    if not built.made.is_current(Source(experiment, hooks, {})):
+    if not built.made.is_current(source):
         built = _rebuilt(experiment, hooks, settings["seed"], built)
-    values = Values(experiment, hyperparameters(experiment, hooks, settings))
-    values.keep(live)
-    made = blueprint(experiment, hooks, built.structure, values, now.blueprint)
-    return Plan(experiment, hooks, built, made, values, tuple(notes))
+        source = source.again()  # `build_model` has run
+    made = blueprint(source, built.structure, values, now.blueprint)
+    return Plan(experiment, hooks, built, made, values, source, tuple(notes))
 
 
 def newest_experiment(cls: type[Experiment]) -> type[Experiment]:

@@ -35,13 +35,17 @@ class Built:
     made: Snapshot
 
 
-def check(experiment: Experiment, hooks: Hooks) -> None:
+def check(source: Source) -> None:
     """Refuse an experiment that cannot be trained, before anything is built.
+
+    Args:
+        source: The experiment and its hooks, as they are now.
 
     Raises:
         HookError: A required hook is missing or a signature is wrong.
         FieldError: A GraphConst value cannot be compared by content.
     """
+    experiment, hooks = source.experiment, source.hooks
     name = type(experiment).__name__
     for hook in HOOKS.values():
         if not hooks.defines(hook.name):
@@ -49,7 +53,6 @@ def check(experiment: Experiment, hooks: Hooks) -> None:
                 raise missing(hook.name, name)
         elif hook.traced or hook.batch:
             route(hooks[hook.name], hook.name)
-    source = Source(experiment, hooks, {})
     for declared in type(experiment).__fields__.values():
         if declared.residency is Residency.GRAPH_CONST:
             reasons = source.unsound([Read("const", declared.name)])
@@ -98,8 +101,7 @@ def build(
 
 
 def blueprint(
-    experiment: Experiment,
-    hooks: Hooks,
+    source: Source,
     structure: Structure,
     values: Values,
     like: Blueprint | None = None,
@@ -107,14 +109,13 @@ def blueprint(
     """What the programs are made from.
 
     Args:
-        experiment: Gives GraphConst values.
-        hooks: As pinned.
+        source: The experiment and its hooks, as they are now.
         structure: Of the model.
         values: Give the avals of Device fields and hyperparameters.
         like: An earlier one; if `optimizer` still says the same, so does its state.
     """
+    experiment, hooks = source.experiment, source.hooks
     fields, hyper = values.avals
-    source = Source(experiment, hooks, fields)
     if (
         like is not None
         and (like.fields, like.hyper) == (fields, hyper)
@@ -122,7 +123,8 @@ def blueprint(
         and like.opt_made.is_current(source)
     ):
         return replace(like, experiment=experiment, hooks=hooks, structure=structure)
-    reads = Reads()
+    before, reads = source.again(), Reads()
+    source.spent = True  # the hook runs now
 
     def init() -> Any:
         params = [jnp.zeros(a.shape, a.dtype) for a in structure.param_avals]
@@ -132,7 +134,7 @@ def blueprint(
     with hooks_explained("optimizer"), epoch():
         opt = jax.eval_shape(init)
     leaves, tree = jax.tree.flatten(opt)
-    made = Snapshot.of(reads, source)
+    made = Snapshot.of(reads, before)
     opt_avals = tuple(map(struct, leaves))
     return Blueprint(experiment, hooks, structure, fields, hyper, tree, opt_avals, made)
 

@@ -72,6 +72,7 @@ class Swapper:
             handle.built,
             loop.programs.blueprint,
             loop.values,
+            loop.programs.look,
         )
 
     def stale(self) -> tuple[str, ...]:
@@ -213,12 +214,13 @@ class Swapper:
             taken = asked.programs or None
         bound = {**self._bound, **asked.hooks}
         plan = self._take(taken, bound)
-        check(plan.experiment, plan.hooks)
+        check(plan.source)
         made = ProgramSet(
             plan.blueprint,
             self._run.handle.cache,
             self._asker(asked),
             fuse=self._loop.programs.fuse,
+            look=plan.source,
         )
         for split, names in self._run.handle.available.items():
             made.check(split, names)
@@ -307,5 +309,5 @@ def _take_optimizer(loop: Loop, plan: Plan) -> list[str]:
     before = jax.tree.unflatten(old.opt, loop.carry.opt)
     taken = carry_over(before, fresh)
     leaves = place(tuple(jax.tree.leaves(taken.state)), loop.values.device)
-    loop.carry = replace(loop.carry, opt=leaves)
+    loop.carry = loop.carry._replace(opt=leaves)
     return [f"optimizer state: {taken}"]

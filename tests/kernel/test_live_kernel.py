@@ -13,11 +13,11 @@ def test_train_returns_at_once_and_goes_on_while_cells_run(kernel):
     busy = kernel.run(
         "import time\n"
         "before = run.step\n"
-        "end = time.monotonic() + 1\n"
-        "while time.monotonic() < end: pass\n"
+        "end = time.monotonic() + 60\n"
+        "while run.step < before + 10 and time.monotonic() < end: pass\n"
         "print(run.step - before)"
     ).succeed()
-    assert int(busy.text) > 10, "no training while the main thread was busy"
+    assert int(busy.text) >= 10, "no training while the main thread was busy"
     assert cell.lines, "no progress line under the cell"
 
 

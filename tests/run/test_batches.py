@@ -9,7 +9,7 @@ from nitro_repl._run.data import (
     batch_arrays,
     batch_rows,
     pad_batch,
-    private_copy,
+    private_arrays,
     slice_outputs,
 )
 from nitro_repl.errors import DataError
@@ -144,7 +144,7 @@ def test_a_batch_without_a_first_axis_is_refused():
 def test_a_large_private_copy_lies_where_a_cpu_program_reads_it_in_place(dtype):
     array = (np.arange(3 * 2**16).reshape(3, -1) % 7).astype(dtype)
     for given in (array, array.T, array[:, ::2]):
-        copy = private_copy({"x": given})["x"]
+        copy = private_arrays({"x": given}, "train", ["x"])["x"]
         assert copy.ctypes.data % 64 == 0
         assert copy.flags.c_contiguous
         assert copy.dtype == given.dtype
@@ -153,7 +153,7 @@ def test_a_large_private_copy_lies_where_a_cpu_program_reads_it_in_place(dtype):
 
 def test_a_private_copy_does_not_see_the_buffer_refilled():
     buffer, device = np.ones(3), jnp.ones(3)
-    copy = private_copy({"x": buffer, "d": device})
+    copy = private_arrays({"x": buffer, "d": device}, "train", ["x", "d"])
     buffer[:] = 7
     assert copy["x"].tolist() == [1, 1, 1]
     assert copy["d"] is device
