@@ -1,4 +1,8 @@
-"""The runs of this process by id, oldest first; the current one started last."""
+"""The runs of this process by id, oldest first; the current one started last.
+
+Each holds a model, its programs and its history, so of those that have ended only the
+last ones are known here; who holds an older one keeps it.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,8 @@ if TYPE_CHECKING:
 runs: dict[str, Run] = {}
 """Run id -> run."""
 
+ENDED_KEPT = 32
+
 _lock = threading.Lock()
 _current: list[Run] = []
 
@@ -22,6 +28,9 @@ def add(run: Run) -> None:
     with _lock:
         runs[run.id] = run
         _current[:] = [run]
+        ended = [run for run in runs.values() if run is not _current[0] and run.ended]
+        for old in ended[:-ENDED_KEPT]:
+            del runs[old.id]
 
 
 def current() -> Run:

@@ -68,7 +68,6 @@ class Run:
         self._loop = new_loop(handle, self, self.record)
         self._worker = Worker(self.id, self._loop, self.mailbox, self._end)
         self._swapper = Swapper(self, self._loop, self._worker)
-        registry.add(self)
 
     # ---- verbs
 
@@ -279,6 +278,11 @@ class Run:
         return self._worker.live
 
     @property
+    def ended(self) -> bool:
+        """Whether it is over, for now: `handle.train` may go on with it."""
+        return not self.live and self.phase in ENDED
+
+    @property
     def stale(self) -> tuple[str, ...]:
         """Programs whose code has moved on since they were made; looked up now."""
         return self._swapper.stale()
@@ -426,6 +430,7 @@ class Run:
             self._foreground, self._loop.attended = foreground, not foreground
             self.exception = None
             self.phase = "starting"
+            registry.add(self)
             self._worker.start()
 
     def extend(self, steps: int | None) -> None:
