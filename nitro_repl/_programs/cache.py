@@ -12,22 +12,17 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
-import jax
-import numpy as np
 from rich.console import RenderableType
 
 from .._code.fingerprint import Fingerprint
-from .._experiment.device import default_device
 from .._text import View
 from ..errors import ProgramError
 from . import persistent
 from .candidate import Candidate, candidate, unsound
 from .captured import constants_of, warn_of
-from .explain import place_in
-from .flat import Constant
-from .key import Source, digest_of, signature, trace_settings
+from .key import Source, signature, trace_settings
 from .ledger import Ledger
-from .lift import Groups, lift
+from .lift import Groups, lift, origin, placed, words
 from .lower import Lowered, lower
 from .report import Reasons
 from .shelf import Shelf, Variant
@@ -102,21 +97,6 @@ class ProgramCache(View):
         for name, digest in self._shelf.evict():
             self._ledger.evicted(name, digest, self._shelf.limit, asker)
 
-    def is_current(
-        self, program: Program, model: Fingerprint | None, source: Source
-    ) -> bool:
-        """Whether the code that a program was made from still says the same."""
-        if (
-            program.model is not None
-            and model is not None
-            and program.model.digest != model.digest
-        ):
-            return False
-        return all(
-            source.digest(read) == digest_of(content)
-            for read, content in program.contents.items()
-        )
-
     def _make(self, spec: Spec, traced: Candidate, flat: Skeleton | None) -> _Made:
         """Share what is compiled, constants apart; else lower and compile."""
         if flat is None:
@@ -126,7 +106,7 @@ class ProgramCache(View):
         if known is not None:
             return _Made(known.executable, known.hash, "rebound", known.groups)
         groups = self._shelf.changed(
-            key, flat.tokens, lambda position: _origin(flat.constants[position])
+            key, flat.tokens, lambda position: origin(flat.constants[position])
         )
         closed = traced.closed
         if groups:
@@ -277,33 +257,13 @@ def _program(
         model=model,
         avals=signature(spec.fixed),
         unsound=unsound(traced, spec, shareable=made.shareable),
-        constants=tuple(map(_placed, constants)),
-        lifted=tuple(map(_words, constants)),
+        constants=tuple(map(placed, constants)),
+        lifted=tuple(map(words, constants)),
         memory=_memory(made.executable),
         meaning=(flat.key, flat.tokens) if flat is not None else made.hash,
         shareable=made.shareable,
         settings=trace_settings(),
     )
-
-
-def _placed(constant: Constant) -> Any:
-    number = np.asarray(constant.value, constant.aval.dtype)
-    return jax.device_put(number, default_device())
-
-
-def _words(constant: Constant) -> str:
-    place = _place(constant)
-    number = f"{float(constant.value):.6g}"
-    return f"{number} ({place})" if place else number
-
-
-def _origin(constant: Constant) -> Hashable:
-    """What constants share that may be one input."""
-    return _place(constant), str(constant.aval), getattr(constant.aval, "weak_type", 0)
-
-
-def _place(constant: Constant) -> str:
-    return place_in(constant.source)
 
 
 def _memory(executable: Any) -> int:

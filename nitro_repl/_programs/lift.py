@@ -5,12 +5,15 @@ The order and the layout of its own inputs and outputs stay; the new inputs come
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import jax
+import numpy as np
 from jax.extend import core
 
+from .._experiment.device import default_device
+from .explain import place_in
 from .flat import Atom, Constant, Flat, FlatEqn
 from .key import struct
 from .skeleton import Skeleton, UnknownError
@@ -45,6 +48,25 @@ def lift(closed: core.ClosedJaxpr, skeleton: Skeleton, groups: Groups) -> Any:
     avals = [struct(var.aval) for var in closed.jaxpr.invars]
     with epoch():
         return jax.make_jaxpr(run)(*avals, *(struct(first.aval) for first in firsts))
+
+
+def placed(constant: Constant) -> Any:
+    """Its value on the device, as an argument of the program that takes it."""
+    number = np.asarray(constant.value, constant.aval.dtype)
+    return jax.device_put(number, default_device())
+
+
+def words(constant: Constant) -> str:
+    """Its value and where it is written."""
+    place = place_in(constant.source)
+    number = f"{float(constant.value):.6g}"
+    return f"{number} ({place})" if place else number
+
+
+def origin(constant: Constant) -> Hashable:
+    """What constants share that may be one input."""
+    weak = getattr(constant.aval, "weak_type", False)
+    return place_in(constant.source), str(constant.aval), weak
 
 
 def _evaluate(

@@ -20,7 +20,7 @@ from .cache import ProgramCache
 from .key import Source, aval, struct, thread_settings
 from .pins import Pins
 from .spec import Asker, Program, Spec
-from .standing import Standing, stale_names
+from .standing import Standing, stale_names, standing
 from .step import EvalStep, FusedStep, SplitStep, TrainStep
 
 Avals = Mapping[str, Any]
@@ -200,8 +200,7 @@ class ProgramSet:
                     if program.form == "train"
                     else blueprint.eval_content()
                 )
-            current = self._cache.is_current(program, model, source)
-            found.append(Standing(program, current, source, model))
+            found.append(standing(program, source, model))
         return found
 
     def renewed(self) -> Blueprint:

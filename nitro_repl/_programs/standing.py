@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from .._code.fingerprint import Fingerprint
 from . import reason
-from .key import Source
+from .key import Source, digest_of
 from .spec import Program
 
 
@@ -47,12 +47,28 @@ class Standing:
         return tuple(reason.moved(self.program, self.source, self.model))
 
 
+def standing(program: Program, source: Source, model: Fingerprint | None) -> Standing:
+    """Compare a program with the code that a source looks at.
+
+    Args:
+        program: The program.
+        source: The newer code.
+        model: Content of the newer model, if the program holds one.
+    """
+    same = (
+        program.model is None
+        or model is None
+        or program.model.digest == model.digest
+    )  # fmt: skip
+    current = same and all(
+        source.digest(read) == digest_of(content)
+        for read, content in program.contents.items()
+    )
+    return Standing(program, current, source, model)
+
+
 def stale_names(standings: Iterable[Standing]) -> tuple[str, ...]:
     """The names of the programs that newer code would make anew."""
-    stale: dict[str, None] = {}
-    for standing in standings:
-        if not standing.current:
-            stale[standing.program.name] = None
-            if standing.program.name == "forward":
-                stale["backward"] = None
-    return tuple(stale)
+    return tuple(
+        dict.fromkeys(one.program.name for one in standings if not one.current)
+    )
