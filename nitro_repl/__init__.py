@@ -34,6 +34,7 @@ from .errors import (
     NonFiniteError as NonFiniteError,
     ProgramError as ProgramError,
     RunError as RunError,
+    ScheduleError as ScheduleError,
     SettingError as SettingError,
     StaleError as StaleError,
     SwapError as SwapError,

@@ -10,6 +10,7 @@ A message is at most six lines and uses the user's own names.
     ├── DataError            a split, a loader or a batch
     ├── ModelError           a model that cannot be trained
     ├── SettingError         a keyword of `Nitro`
+    ├── ScheduleError        a schedule, or the name of what it schedules
     ├── ProgramError         a program that cannot be traced or compiled
     ├── MetricError          a metric value
     ├── RunError             a verb that the run cannot obey now
@@ -85,6 +86,10 @@ class ModelError(NitroError):
 
 class SettingError(NitroError):
     """A setting of `Nitro` that is unknown or out of range."""
+
+
+class ScheduleError(NitroError):
+    """A schedule that cannot be followed, or a name that cannot be scheduled."""
 
 
 class ProgramError(NitroError):

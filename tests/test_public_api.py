@@ -25,6 +25,7 @@ PUBLIC = [
     "ProgramError",
     "Run",
     "RunError",
+    "ScheduleError",
     "SettingError",
     "StaleError",
     "Sum",

@@ -72,6 +72,7 @@ HOOKS: Mapping[str, Hook] = {
         Hook("finalize_metrics", ("totals", "split")),
         Hook("optimizer", ("hp",), traced=True),
         Hook("learning_rate"),
+        Hook("schedules"),
     )
 }
 

@@ -47,7 +47,8 @@ def invoke(verb: Verb, arguments: Arguments, namespace: Mapping[str, Any]) -> An
         words = (find_variable(arguments.words[0], namespace),)
     run = chosen_run(arguments)
     if verb.name == "set":
-        return run.set(dict(arguments.fields))
+        override = arguments.options.get("override", False)
+        return run.set(dict(arguments.fields), override=override)
     method = getattr(run if verb.target == "run" else run.handle, verb.name)
     flags = {p.name: arguments.options.get(p.name, False) for p in verb.take("flag")}
     return method(*words, **flags)
@@ -127,6 +128,7 @@ def _look_up(name: str, namespace: Mapping[str, Any]) -> Any:
 
 def _train(arguments: Arguments, namespace: Mapping[str, Any]) -> Any:
     flags = {name: arguments.options.get(name, False) for name in ("paused", "fresh")}
+    flags["horizon"] = arguments.options.get("horizon")
     settings = {k: v for k, v in arguments.options.items() if k not in flags}
     fields = dict(arguments.fields)
     subject = (

@@ -5,10 +5,12 @@ A change is checked whole before any of it holds, and never changes an aval.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import jax
+import numpy as np
 
 from .._experiment.base import Experiment
 from .._experiment.device import default_device, place, plain, signature
@@ -17,6 +19,33 @@ from .._experiment.hooks import Hooks
 from .._experiment.hyper import NAMES
 from .._programs.key import struct
 from ..errors import FieldError, SettingError, suggest
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """What one number is cast to before programs take it.
+
+    Attributes:
+        kind: float, int or bool, weakly typed as in Python; or a numpy dtype.
+        device: Where it goes.
+    """
+
+    kind: Any
+    device: Any
+
+    def cast(self, number: float) -> Any:
+        """The number as a Python number of this kind; whole ones are rounded."""
+        dtype = np.dtype(self.kind)
+        if dtype == np.bool_:
+            return bool(number)
+        return round(number) if np.issubdtype(dtype, np.integer) else float(number)
+
+    def place(self, numbers: list[Any]) -> list[Any]:
+        """Arrays of the avals that programs take, one for each number."""
+        if self.kind not in (float, int, bool):
+            numbers = [np.asarray(number, self.kind) for number in numbers]
+        with jax.enable_x64(False):  # float32 and int32 whatever the mode
+            return jax.device_put(numbers, self.device)
 
 
 class Values:
@@ -57,6 +86,7 @@ class Values:
             for name, value in self.initial.items()
         }  # fmt: skip
         self._hyper = tuple(sorted(hyper))
+        self._shown = self._hyper
         if like is None:
             self._refresh()
         else:
@@ -76,6 +106,46 @@ class Values:
     def avals(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Avals of the fields and of the hyperparameters."""
         return jax.tree.map(struct, self.fields), jax.tree.map(struct, self.hyper)
+
+    @property
+    def device_names(self) -> tuple[str, ...]:
+        """Names of the Device fields."""
+        return self._names
+
+    @property
+    def hyper_names(self) -> tuple[str, ...]:
+        """Names of the hyperparameters."""
+        return self._hyper
+
+    def scalar(self, name: str) -> Scalar | None:
+        """What a value is cast to that is a single number, else None."""
+        current, kind = self._values[name], self._declared[name].type
+        if kind in (float, int, bool):
+            return Scalar(kind, self.device)
+        if not isinstance(current, jax.Array) or current.shape or not (
+            np.issubdtype(current.dtype, np.number) or current.dtype == np.bool_
+        ):  # fmt: skip
+            return None
+        if current.weak_type:
+            kind = float if np.issubdtype(current.dtype, np.floating) else int
+            return Scalar(kind, self.device)
+        return Scalar(current.dtype, self.device)
+
+    def show(self, names: Iterable[str]) -> None:
+        """Have `numbers` hold these, beside the hyperparameters."""
+        self._shown = tuple(dict.fromkeys((*self._hyper, *sorted(names))))
+        self._refresh()
+
+    def follow(self, changes: Mapping[str, tuple[Any, Any]]) -> None:
+        """Take scheduled values, as numbers and as arrays of the avals there are."""
+        leaves = list(self.leaves)
+        for name, (_, leaf) in changes.items():
+            self._values[name] = leaf
+            for index in self._places[name]:
+                leaves[index] = leaf
+        self.leaves = tuple(leaves)
+        self.field_leaves = self.leaves[: len(self.field_leaves)]
+        self.numbers = self.numbers | {n: number for n, (number, _) in changes.items()}
 
     def plain(self) -> dict[str, Any]:
         """All values as Python numbers or numpy arrays."""
@@ -144,7 +214,16 @@ class Values:
         self._names = tuple(sorted(set(self._declared) & self._own_fields()))
         self.leaves = tuple(jax.tree.leaves((self.fields, self.hyper)))
         self.field_leaves = tuple(jax.tree.leaves(self.fields))
-        self.numbers = {name: plain(self._values[name]) for name in self._hyper}
+        self.numbers = {name: plain(self._values[name]) for name in self._shown}
+        self._places = self._found()
+
+    def _found(self) -> dict[str, list[int]]:
+        """Where each value that is one array stands among the leaves."""
+        places: dict[str, list[int]] = {}
+        paths = jax.tree_util.tree_flatten_with_path((self.fields, self.hyper))[0]
+        for index, (path, _) in enumerate(paths):
+            places.setdefault(path[1].key, []).append(index)
+        return places
 
     def _own_fields(self) -> set[str]:
         return {

@@ -29,6 +29,7 @@ from .evaluation import State
 from .feed import Fed, Feed, Position
 from .live import Values
 from .record import Record
+from .schedules import Schedules
 from .settings import Every
 
 # How many steps may be unread, so that the device never waits for Python: as many as
@@ -67,6 +68,7 @@ class Loop:
     Attributes:
         carry: Parameters, state and optimizer state after `step` steps.
         first: Avals of the first batch, by the names that programs take.
+        schedules: What some of the values follow.
         step: Optimizer steps begun; those of a non-finite step are taken back.
         attended: Whether somebody can resume it when it pauses by itself.
         paused: Whether to wait for commands before the next step.
@@ -84,6 +86,7 @@ class Loop:
     mailbox: Mailbox
     record: Record
     on_phase: Callable[[str], None]
+    schedules: Schedules
     evaluate: Validates | None = None
     evaluate_every: Every | None = None
     max_steps: int | None = None
@@ -115,6 +118,7 @@ class Loop:
 
     def turn(self) -> None:
         """One step; then, where an epoch or a period ends, an evaluation."""
+        self.schedules.apply(self.values, self.step)
         with hooks_explained(f"the loader of `train`, at step {self.step + 1}"):
             fed = next(self.feed)
         batch = self.place(fed.batch)

@@ -31,6 +31,7 @@ from .evaluation import Evaluation, Padding, State
 from .live import Values, hyperparameters
 from .plan import Plan, newest
 from .run import Run
+from .schedules import Schedules, check_horizon, schedules
 from .settings import resolve
 from .setup import blueprint, build, check, place
 from .surroundings import Surroundings
@@ -97,7 +98,11 @@ class Nitro:
         return self._run
 
     def train(
-        self, background: bool | None = None, paused: bool = False, fresh: bool = False
+        self,
+        background: bool | None = None,
+        paused: bool = False,
+        fresh: bool = False,
+        horizon: int | None = None,
     ) -> Run:
         """Train; a second call goes on where the first ended.
 
@@ -109,11 +114,15 @@ class Nitro:
                 and not in a plain script.
             paused: Wait before the first step.
             fresh: Begin a new run from the initial state.
+            horizon: Optimizer steps that schedules are made for. By default all those
+                of the first `train`; a later one keeps them unless it is given.
 
         Raises:
             DataError: There is no split "train".
+            ScheduleError: `schedules` is refused, or needs the number of steps.
             NitroError: In the foreground, what ended the run.
         """
+        check_horizon(horizon)
         background = _in_ipython() if background is None else background
         if paused and not background:
             raise SettingError(
@@ -131,7 +140,8 @@ class Nitro:
             self._check_endless(background)
             if thread_settings() != self._prepared_under:
                 self._prepare()
-            run = self._run = Run(self)
+            run = self._run = Run(self, self._schedules(horizon or self.budget()))
+            horizon = None
         elif fresh:
             raise RunError(
                 f"run {run.id} is live",
@@ -140,6 +150,8 @@ class Nitro:
             )
         elif run.phase == "done":
             run.extend(self.budget())
+        if horizon is not None:
+            run.reschedule(horizon)
         self._say_if_stale()
         run.begin(paused=paused, foreground=not background)
         if not background:
@@ -213,6 +225,16 @@ class Nitro:
         return min(limits, default=None)
 
     # ---- parts
+
+    def _schedules(self, horizon: int | None) -> Schedules:
+        """What the values of a new run follow; says which settings that replaces."""
+        made = schedules(self.experiment, self.hooks, self.values, horizon)
+        for name in sorted(made.names & self._settings.keys()):
+            tell(
+                f"nitro: `{name}` follows its schedule; "
+                f"{name}={self._settings[name]!r} is not used"
+            )
+        return made
 
     def _prepare(self) -> None:
         """Make what depends on the JAX settings of this thread."""

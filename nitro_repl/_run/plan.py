@@ -19,6 +19,7 @@ from .._programs.blueprint import Blueprint
 from .._programs.key import Source
 from ..errors import SwapError
 from .live import Values, hyperparameters
+from .schedules import Schedules
 from .setup import Built, blueprint, build
 
 PROGRAM_HOOKS: Mapping[str, tuple[str, ...]] = {
@@ -39,6 +40,7 @@ class Plan:
     Attributes:
         source: The look at the code that it was made with.
         notes: What is new in the fields, in words.
+        schedules: What its values follow, once it is to be switched to.
     """
 
     experiment: Experiment
@@ -48,6 +50,7 @@ class Plan:
     values: Values
     source: Source
     notes: tuple[str, ...] = ()
+    schedules: Schedules | None = None
 
 
 def newest(

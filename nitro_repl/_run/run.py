@@ -28,11 +28,12 @@ from .failure import describe
 from .loading import leaves_of
 from .loop import Loop
 from .record import Record
+from .schedules import Schedules, schedules
 from .start import new_loop
 from .status import ENDED, HistoryView, ProgramState, Progress, Status, ValueRow
 from .surroundings import Surroundings
 from .swap import Swapper
-from .worker import Worker
+from .worker import Worker, asker
 
 if TYPE_CHECKING:
     from .nitro import Nitro
@@ -49,7 +50,7 @@ class Run:
             and at the end "done", "stopped" or "failed".
     """
 
-    def __init__(self, handle: Nitro):
+    def __init__(self, handle: Nitro, followed: Schedules):
         self.handle = handle
         experiment = handle.experiment
         fields = {
@@ -65,7 +66,7 @@ class Run:
         self._foreground = False
         self.mailbox = Mailbox()
         self._starting = threading.Lock()
-        self._loop = new_loop(handle, self, self.record)
+        self._loop = new_loop(handle, self, self.record, followed)
         self._worker = Worker(self.id, self._loop, self.mailbox, self._end)
         self._swapper = Swapper(self, self._loop, self._worker)
 
@@ -160,11 +161,20 @@ class Run:
             raise self.exception
         return ended
 
-    def set(self, changes: Mapping[str, Any] | None = None, /, **values: Any) -> None:
+    def set(
+        self,
+        changes: Mapping[str, Any] | None = None,
+        /,
+        *,
+        override: bool = False,
+        **values: Any,
+    ) -> None:
         """Change Device fields or hyperparameters from the next step on.
 
         Args:
             changes: Names and values, for names that are no identifiers.
+            override: Set a value that follows a schedule, too; it stays as set until
+                `unset` gives it back to the schedule.
             **values: The same as keywords.
 
         Raises:
@@ -189,13 +199,16 @@ class Run:
             )
 
         def apply(loop: Loop, command: Command) -> None:
+            if not override:
+                loop.schedules.check_set(wanted)
             before, after = loop.values.set(wanted)
+            loop.schedules.hold(wanted)
             self._record(command, loop, before=before, after=after)
 
         self._worker.ask("set", apply)
 
     def unset(self, name: str) -> None:
-        """Give a value back to what the experiment says.
+        """Give a value back to its schedule, or to what the experiment says.
 
         Raises:
             FieldError: There is no such value.
@@ -203,8 +216,13 @@ class Run:
         """
 
         def apply(loop: Loop, command: Command) -> None:
-            initial = loop.values.initial.get(name)
-            before, after = loop.values.set({name: initial})
+            if loop.schedules.release(name):
+                before = {name: loop.values.plain()[name]}
+                loop.schedules.apply(loop.values, loop.step)
+                after = {name: loop.values.plain()[name]}
+            else:
+                initial = loop.values.initial.get(name)
+                before, after = loop.values.set({name: initial})
             self._record(command, loop, before=before, after=after)
 
         self._worker.ask("unset", apply)
@@ -291,7 +309,7 @@ class Run:
         """The recorded columns of a split: numpy arrays by name.
 
         The split "train" has a row per step: step, epoch, loss, train metrics,
-        grad_norm, learning_rate; any other a row per evaluation.
+        grad_norm, learning_rate and what is scheduled; any other a row per evaluation.
         """
         known = {"train", *self.handle.data, *self.record.history.splits()}
         if split not in known:
@@ -343,7 +361,7 @@ class Run:
 
     def status(self) -> Status:
         """The run at this moment: progress, values, programs, metrics, error."""
-        values = self._loop.values
+        values, followed = self._loop.values, self._loop.schedules
         initial, now = values.initial, values.plain()
         rows = [
             ValueRow(
@@ -351,6 +369,7 @@ class Run:
                 now[name],
                 initial.get(name),
                 _differs(now[name], initial.get(name)),
+                followed.said(name),
             )
             for name in now
         ]
@@ -432,6 +451,26 @@ class Run:
             self.phase = "starting"
             registry.add(self)
             self._worker.start()
+
+    def reschedule(self, horizon: int) -> None:
+        """Make the schedules anew, for another number of optimizer steps.
+
+        Raises:
+            ScheduleError: A schedule refuses it; the old ones go on.
+        """
+
+        def apply(loop: Loop, command: Command) -> None:
+            before, plan = loop.schedules, loop.programs.blueprint
+            made = schedules(
+                plan.experiment, plan.hooks, loop.values, horizon, loop.step
+            )
+            made.begin(loop.values, after=before)
+            loop.schedules = made
+            self._record(command, loop, before=before.horizon, after=horizon)
+
+        command = Command("horizon", apply, asker())
+        self._worker.hand_over(command)
+        command.reply.result()
 
     def extend(self, steps: int | None) -> None:
         """Let a run that has done all its steps do as many again."""

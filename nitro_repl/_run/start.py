@@ -13,6 +13,7 @@ from .feed import Feed
 from .live import Values
 from .loop import Loop
 from .record import Record
+from .schedules import Schedules
 from .settings import every
 from .setup import optimizer_state, place
 from .validation import Validation
@@ -22,11 +23,13 @@ if TYPE_CHECKING:
     from .run import Run
 
 
-def new_loop(handle: Nitro, run: Run, record: Record) -> Loop:
+def new_loop(handle: Nitro, run: Run, record: Record, followed: Schedules) -> Loop:
     """What a new run steps with, from the handle's initial state."""
     settings, built = handle.settings, handle.built
     values = Values(handle.experiment, handle.values.numbers)
     device = values.device
+    followed.begin(values)
+    followed.apply(values, 0)
     params = place(built.params, device)
     opt = optimizer_state(handle.blueprint, params, values)
     loop = Loop(
@@ -47,6 +50,7 @@ def new_loop(handle: Nitro, run: Run, record: Record) -> Loop:
         mailbox=run.mailbox,
         record=record,
         on_phase=run.set_phase,
+        schedules=followed,
         max_steps=handle.budget(),
     )
     if "val" in handle.data:

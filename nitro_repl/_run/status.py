@@ -73,12 +73,16 @@ class Progress:
 
 @dataclasses.dataclass(frozen=True)
 class ValueRow:
-    """A Device field or hyperparameter: its value now and its default."""
+    """A Device field or hyperparameter: its value now and its default.
+
+    `follows` says in words whether it is scheduled.
+    """
 
     name: str
     value: object
     default: object = None
     changed: bool = False
+    follows: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -217,7 +221,9 @@ def _cell(column: np.ndarray, index: int | None) -> Text:
 
 def _value(row: ValueRow) -> Text:
     text = plain(f"{row.name}={show(row.value)}", style="bold" if row.changed else "")
-    if row.changed and row.default is not None:
+    if row.follows:
+        text.append_text(plain(f" ({row.follows})", style="dim"))
+    elif row.changed and row.default is not None:
         text.append_text(plain(f" (default {show(row.default)})", style="dim"))
     return text
 

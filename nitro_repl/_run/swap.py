@@ -28,6 +28,7 @@ from .commands import Command
 from .failure import describe
 from .plan import PROGRAM_HOOKS, Plan, newest, newest_experiment
 from .requests import Bound, Request, Requests
+from .schedules import schedules
 from .setup import check, optimizer_state, place
 from .surroundings import Surroundings
 from .turns import short_turns
@@ -73,6 +74,7 @@ class Swapper:
             loop.programs.blueprint,
             loop.values,
             loop.programs.look,
+            schedules=loop.schedules,
         )
 
     def stale(self) -> tuple[str, ...]:
@@ -215,6 +217,9 @@ class Swapper:
         bound = {**self._bound, **asked.hooks}
         plan = self._take(taken, bound)
         check(plan.source)
+        horizon, step = self._loop.schedules.horizon, self._loop.step
+        followed = schedules(plan.experiment, plan.hooks, plan.values, horizon, step)
+        plan = replace(plan, schedules=followed)
         made = ProgramSet(
             plan.blueprint,
             self._run.handle.cache,
@@ -278,6 +283,9 @@ class Swapper:
                 self._before.append(_Kept(self._plan, loop.programs, self._bound))
                 del self._before[:-_UNDO_KEPT]
             before, loop.programs, loop.values = loop.programs, made, plan.values
+            if plan.schedules is not None:
+                plan.schedules.begin(plan.values, after=loop.schedules)
+                loop.schedules = plan.schedules
             self._plan, self._bound = plan, bound
             self._run.journal.record(
                 "undo" if asked.undo else "swap",

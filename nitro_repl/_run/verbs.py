@@ -100,6 +100,9 @@ VERBS: dict[str, Verb] = {
                 Parameter("settings", "settings", "settings of Nitro"),
                 Parameter("paused", "flag", "wait before the first step"),
                 Parameter("fresh", "flag", "start again from the initial state"),
+                Parameter(
+                    "horizon", "option", "optimizer steps that schedules span", int
+                ),
             ),
         ),
         Verb("pause", "pause at the next step boundary", "run", "None", (_RUN,)),
@@ -126,12 +129,13 @@ VERBS: dict[str, Verb] = {
             "None",
             (
                 Parameter("fields", "fields", "new values", required=True),
+                Parameter("override", "flag", "set what follows a schedule, too"),
                 _RUN,
             ),
         ),
         Verb(
             "unset",
-            "give a value back to its default",
+            "give a value back to its schedule or default",
             "run",
             "None",
             (

@@ -90,6 +90,18 @@ def test_a_live_run_obeys_the_verbs(nitro):
     assert not run.live
 
 
+def test_a_scheduled_value_is_set_with_the_flag_override(nitro, shell, usage):
+    shell.run_cell("Tiny.schedules = lambda self: {'scale': lambda _: lambda s: 1.0}")
+    nitro("train Tiny --paused --horizon 9 --logger None")
+    run = shell.user_ns["nitro"].current()
+    shell.run_cell("%nitro set scale 0.5")
+    assert run.status().values[0].value == 1.0
+    nitro("set scale 0.5 --override")
+    assert run.status().values[0].value == 0.5
+    nitro("unset scale")
+    assert run.status().values[0].value == 1.0
+
+
 def test_train_without_a_name_goes_on_with_the_current_run(nitro):
     run = nitro("train Tiny --max-epochs 100_000 --paused --logger None")
     nitro("stop")

@@ -1,0 +1,265 @@
+"""The scheduled values of a run: which they are, and what each is at a step.
+
+The number that a step computes with is the number in its row of the history. A value
+that was set by hand stays as set until it is given back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from .._experiment.base import Experiment
+from .._experiment.fields import Residency
+from .._experiment.hooks import Hooks
+from .._programs.explain import hooks_explained
+from ..errors import FieldError, ScheduleError, suggest
+from .curve import Curve, curve
+from .live import Values
+
+BLOCK = 256
+"""Steps that are evaluated at a time, from a multiple of it on."""
+
+_SPACES = ("device", "optimizer")
+
+
+class _Block(NamedTuple):
+    """Values of one name from step `start` on, on the host and on the device."""
+
+    start: int
+    numbers: list[Any]
+    leaves: list[Any]
+    same: bool
+
+
+class Schedules:
+    """What the hook `schedules` says of a run's values.
+
+    Args:
+        curves: By the name of the value.
+        horizon: Optimizer steps that they were made for; None for no end.
+
+    Attributes:
+        held: Names that were set by hand and are not followed.
+    """
+
+    def __init__(
+        self,
+        curves: Mapping[str, Curve],
+        horizon: int | None = None,
+    ):
+        self.curves = dict(curves)
+        self.horizon = horizon
+        self.held: frozenset[str] = frozenset()
+        self._blocks: dict[str, _Block] = {}
+        self._settled: dict[str, _Block] = {}
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The values that follow a schedule now."""
+        return frozenset(self.curves) - self.held
+
+    def apply(self, values: Values, step: int) -> None:
+        """Give the values what they have at the step after `step` steps.
+
+        Raises:
+            NitroError: A schedule fails; the values are as they were.
+        """
+        changed: dict[str, tuple[Any, Any]] = {}
+        for name in self.curves:
+            if name in self.held:
+                continue
+            block = self._blocks.get(name)
+            if block is None or not 0 <= step - block.start < len(block.numbers):
+                block = self._blocks[name] = self._evaluate(name, values, step)
+            elif block.same and self._settled.get(name) is block:
+                continue
+            place = step - block.start
+            changed[name] = (block.numbers[place], block.leaves[place])
+            self._settled[name] = block
+        if changed:
+            values.follow(changed)
+
+    def begin(self, values: Values, after: Schedules | None = None) -> None:
+        """Schedule values that follow nothing yet, or that followed `after`."""
+        if after is not None:
+            self.held = after.held & self.curves.keys()
+        self._settled.clear()
+        values.show(self.curves)
+
+    def hold(self, names: Iterable[str]) -> None:
+        """Leave values as they are set by hand."""
+        self.held |= self.curves.keys() & set(names)
+
+    def release(self, name: str) -> bool:
+        """Follow the schedule of a value again; false if it has none."""
+        self.held -= {name}
+        self._settled.pop(name, None)
+        return name in self.curves
+
+    def said(self, name: str) -> str:
+        """What a value follows, in a word for people; empty if it was not scheduled."""
+        if name not in self.curves:
+            return ""
+        return "set, not scheduled" if name in self.held else "scheduled"
+
+    def check_set(self, names: Iterable[str]) -> None:
+        """Refuse to set values that a schedule would overwrite.
+
+        Raises:
+            FieldError: One is scheduled.
+        """
+        for name in names:
+            if name in self.names:
+                raise FieldError(
+                    f"`{name}` follows a schedule",
+                    where=f"set {name}",
+                    fix=f"run.set({_keyword(name)}, override=True), or\n"
+                    f"%nitro set {name} ... --override; unset gives it back",
+                )
+
+    def _evaluate(self, name: str, values: Values, step: int) -> _Block:
+        start = step - step % BLOCK
+        one = self.curves[name]
+        numbers = one.at(start, start + BLOCK)
+        if len(numbers) <= step - start:  # it fails further on, maybe here
+            start, numbers = step, one.at(step, start + BLOCK)
+        kind = values.scalar(name)
+        assert kind is not None, name
+        cast = [kind.cast(number) for number in numbers.tolist()]
+        if all(number == cast[0] for number in cast):
+            return _Block(start, cast, kind.place(cast[:1]) * len(cast), same=True)
+        return _Block(start, cast, kind.place(cast), same=False)
+
+
+def schedules(
+    experiment: Experiment,
+    hooks: Hooks,
+    values: Values,
+    horizon: int | None,
+    step: int = 0,
+) -> Schedules:
+    """What the hook `schedules` says, checked by its first values.
+
+    Args:
+        experiment: Its fields may be read.
+        hooks: Gives `schedules`; without it nothing is scheduled.
+        values: Says what can be scheduled.
+        horizon: Optimizer steps of the run.
+        step: The first one that they are for.
+
+    Raises:
+        ScheduleError: A name or a schedule is refused.
+        HookError: The hook raised.
+    """
+    if not hooks.defines("schedules"):
+        return Schedules({}, horizon)
+    with hooks_explained("schedules"):
+        given = hooks.call(experiment, "schedules")
+    named = _resolved(given, type(experiment), values)
+    curves = {name: curve(name, made, horizon) for name, made in named.items()}
+    for one in curves.values():
+        one.at(step, step + BLOCK)
+    return Schedules(curves, horizon)
+
+
+def check_horizon(horizon: Any) -> None:
+    """Refuse a horizon that is no number of steps.
+
+    Raises:
+        ScheduleError: It is not a whole number of at least 1, nor None.
+    """
+    whole = isinstance(horizon, int) and not isinstance(horizon, bool)
+    if horizon is not None and not (whole and horizon > 0):
+        raise ScheduleError(
+            f"horizon={horizon!r} is no number of optimizer steps",
+            where="train",
+            fix="train(horizon=1000)",
+        )
+
+
+def _resolved(given: Any, cls: type[Experiment], values: Values) -> dict[str, Any]:
+    """Factories by the name of the value that each schedules."""
+    if not isinstance(given, Mapping):
+        raise ScheduleError(
+            f"`schedules` returned {type(given).__name__}, not a dict",
+            where="schedules",
+            fix='return {"learning_rate": lambda total: schedule}',
+        )
+    found: dict[str, Any] = {}
+    for space, name, factory in _walk(given):
+        target = _target(space, name, cls, values)
+        if target in found:
+            raise ScheduleError(
+                f"`{target}` has two schedules",
+                where="schedules",
+                fix=f"keep one: {_qualified(space or 'optimizer', name)}",
+            )
+        found[target] = factory
+    return found
+
+
+def _walk(given: Mapping[Any, Any]) -> Iterator[tuple[str, str, Any]]:
+    """Space (empty for a bare name), dotted name, factory."""
+    for name, value in given.items():
+        space = name if name in _SPACES and isinstance(value, Mapping) else ""
+        inner = value if space else {name: value}
+        for path, factory in _flat(inner, ()):
+            yield space, ".".join(path), factory
+
+
+def _flat(
+    node: Mapping[Any, Any], path: tuple[str, ...]
+) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for name, value in node.items():
+        here = (*path, str(name))
+        if isinstance(value, Mapping):
+            yield from _flat(value, here)
+        else:
+            yield here, value
+
+
+def _target(space: str, name: str, cls: type[Experiment], values: Values) -> str:
+    device = {n for n in values.device_names if values.scalar(n) is not None}
+    optimizer = set(values.hyper_names)
+    known = {"": device | optimizer, "device": device, "optimizer": optimizer}[space]
+    if not space and name in device and name in optimizer:
+        raise ScheduleError(
+            f"`{name}` is a Device field and a hyperparameter",
+            where="schedules",
+            fix=f"say which: {_qualified('device', name)}\n"
+            f"or {_qualified('optimizer', name)}",
+        )
+    if name in known:
+        return name
+    field = cls.__fields__.get(name)
+    if field is not None and space != "optimizer":
+        why = {
+            Residency.GRAPH_CONST: "a GraphConst, baked into the programs",
+            Residency.HOST: "a Host field, which programs never read",
+            Residency.DEVICE: "no single number",
+        }[field.residency]
+        raise ScheduleError(
+            f"`{name}` is {why}; it cannot be scheduled",
+            where=f"schedules, {cls.__name__}.{name}",
+            fix="schedule a Device[float], Device[int] or Device[bool] field,\n"
+            "and compute with it in the hook",
+        )
+    forms = [_qualified("device", n) for n in sorted(device - optimizer)]
+    forms += [_qualified("optimizer", n) for n in sorted(optimizer)]
+    raise ScheduleError(
+        f"there is no value `{name}` to schedule" + (f" in `{space}`" if space else ""),
+        where=f"schedules, {cls.__name__}",
+        fix=f"{suggest(name, known)}\nin full: {', '.join(forms[:4])}",
+    )
+
+
+def _qualified(space: str, name: str) -> str:
+    inner = "..."
+    for part in reversed(name.split(".")):
+        inner = f'{{"{part}": {inner}}}'
+    return f'{{"{space}": {inner}}}'
+
+
+def _keyword(name: str) -> str:
+    return f"{name}=..." if name.isidentifier() else f'{{"{name}": ...}}'
