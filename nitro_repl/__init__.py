@@ -15,6 +15,7 @@ from ._experiment.fields import (
     field as field,
 )
 from ._experiment.metrics import Mean as Mean, Sum as Sum
+from ._experiment.program import program as program
 from ._programs.cache import programs as programs
 from ._run.loader import ArrayLoader as ArrayLoader
 from ._run.nitro import Nitro as Nitro

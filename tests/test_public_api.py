@@ -33,6 +33,7 @@ PUBLIC = [
     "current",
     "field",
     "load_ipython_extension",
+    "program",
     "programs",
     "runs",
     "unload_ipython_extension",

@@ -17,7 +17,8 @@ from .._text import tell
 from .._where import place
 from ..errors import ExperimentError, FieldError, HookError, suggest
 from .fields import MISSING, Field, Residency, collect_fields, field
-from .hooks import HOOKS, uses_bare_super
+from .hooks import HOOKS, is_program, uses_bare_super
+from .program import mark
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -149,7 +150,7 @@ class Experiment:
             if callable(getattr(cls, key, None)) and not key.startswith("_")
         }
         known = (methods | set(HOOKS)) - {"hook", "replace"}
-        if name not in known:
+        if name not in known and not is_program(function):
             raise HookError(
                 f"`{name}` is neither a hook nor a method of `{cls.__name__}`",
                 where=place(function),
@@ -161,6 +162,8 @@ class Experiment:
                 where=place(function),
                 fix=f"super({cls.__name__}, self).{name}(...)",
             )
+        if is_program(getattr(cls, name, None)):
+            mark(function)  # an edit of a program method is one, too
         setattr(cls, name, function)
         cls.__attached__[name] = function
         return function

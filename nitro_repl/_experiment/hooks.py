@@ -77,6 +77,19 @@ HOOKS: Mapping[str, Hook] = {
 }
 
 
+PROGRAM_MARK = "__nitro_program__"
+
+
+def entry(name: str) -> Hook:
+    """What the table knows of a hook, or of a program method."""
+    return HOOKS.get(name) or Hook(name, ("model",), batch=True, traced=True)
+
+
+def is_program(member: Any) -> bool:
+    """Whether a member is a `@nitro.program` method."""
+    return isinstance(member, FunctionType) and hasattr(member, PROGRAM_MARK)
+
+
 class Hooks(Mapping[str, Any]):
     """The members of a class at one moment, plus what a run binds over them.
 
@@ -94,6 +107,7 @@ class Hooks(Mapping[str, Any]):
     def of(cls, experiment_class: type) -> Hooks:
         """Take the present members of a class, its bases included."""
         members: dict[str, Any] = {}
+        programs: set[str] = set()
         for base in reversed(experiment_class.__mro__[:-1]):
             members.update(
                 {
@@ -102,6 +116,11 @@ class Hooks(Mapping[str, Any]):
                     if not name.startswith("__")
                 }
             )
+            made = {name for name in vars(base) if name in programs}
+            for name in made & members.keys():
+                if isinstance(members[name], FunctionType):
+                    setattr(members[name], PROGRAM_MARK, True)  # as in the base class
+            programs |= {name for name in members if is_program(members[name])}
         return cls(experiment_class, members)
 
     def bind(self, **functions: Callable[..., Any]) -> Hooks:
@@ -110,14 +129,20 @@ class Hooks(Mapping[str, Any]):
         Raises:
             HookError: A name is no hook and no member of the class.
         """
-        for name in functions:
+        for name, function in functions.items():
             if name not in self._members and name not in HOOKS:
                 raise HookError(
                     f"`{name}` is neither a hook nor a method of `{self.cls.__name__}`",
                     where="swap",
                     fix=suggest(name, HOOKS),
                 )
+            if is_program(self._members.get(name)):
+                setattr(function, PROGRAM_MARK, True)
         return Hooks(self.cls, {**self._members, **functions})
+
+    def programs(self) -> tuple[str, ...]:
+        """Names of the `@nitro.program` methods, in the order of their definition."""
+        return tuple(n for n, member in self._members.items() if is_program(member))
 
     def take(self, other: Hooks, names: tuple[str, ...]) -> Hooks:
         """The same hooks, with `names` as another table has them."""

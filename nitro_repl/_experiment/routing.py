@@ -12,7 +12,7 @@ from typing import Any
 
 from .._where import place
 from ..errors import DataError, HookError
-from .hooks import HOOKS
+from .hooks import entry
 
 KEY = "key"
 
@@ -46,6 +46,12 @@ class Route:
         """The part of a batch that the hook gets."""
         return {name: batch[name] for name in self.names(batch)}
 
+    def takes(self, given: Iterable[str]) -> bool:
+        """Whether it can be called with exactly these."""
+        given = set(given)
+        known = {*self.required, *self.optional}
+        return given >= {*self.required} and (self.takes_all or given <= known)
+
     def check(self, available: Iterable[str], split: str) -> None:
         """Refuse a batch that lacks a field.
 
@@ -75,7 +81,7 @@ def route(function: Callable[..., Any], hook: str) -> Route:
         >>> route(Digits.loss, "loss").required
         ('label',)
     """
-    expected = HOOKS[hook].positional
+    expected = entry(hook).positional
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
@@ -110,7 +116,7 @@ def _wrong_signature(
     got = [p.name for p in positional]
     surplus = got[1 + len(expected) :]
     lead = ", ".join(("self", *expected))
-    batch = HOOKS[hook].batch
+    batch = entry(hook).batch
     star = f", *, {', '.join(surplus)}" if surplus and batch else ""
     return HookError(
         f"`{hook}` takes ({lead}"

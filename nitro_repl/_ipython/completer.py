@@ -100,7 +100,7 @@ def _field_names(
 ) -> list[str]:
     if verb.name == "set":
         return [f"{name}=" for name in _named("values", namespace)]
-    if not words:
+    if not words or verb.name != "train":
         return []
     subject = invoke.find_experiment(words[0], namespace)
     return [f"{name}=" for name in invoke.field_types(verb, subject)]
@@ -126,6 +126,7 @@ _KINDS: dict[str, Callable[[Mapping[str, Any]], Iterable[str]]] = {
         k for k, v in names.items() if invoke.is_trainable(v)
     ),
     "levels": lambda names: map(str, LEVELS),
+    "methods": lambda names: registry.current().methods(),
     "programs": lambda names: (p.name for p in registry.current().status().programs),
     "runs": lambda names: registry.runs,
     "splits": lambda names: ("train", "val", "test"),

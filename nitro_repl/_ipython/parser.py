@@ -164,6 +164,8 @@ class _Reader:
     def _typed_fields(self, words: tuple[Any, ...]) -> dict[str, Any]:
         if not self.fields and not (self.verb.name == "train" and words):
             return {}
+        if self.verb.name == "call":
+            return {name: self._input(name, text) for name, text in self.fields.items()}
         if self.verb.name == "train" and words:
             subject = invoke.find_experiment(words[0], self.namespace)
         else:
@@ -175,6 +177,12 @@ class _Reader:
             name: literal(text, known.get(name, Any), name)
             for name, text in self.fields.items()
         }
+
+    def _input(self, name: str, text: str) -> Any:
+        """What a method is given: a variable of the user's, or a literal."""
+        if text.isidentifier() and text in self.namespace:
+            return self.namespace[text]
+        return literal(text, Any, name)
 
     def _check_names(self, known: Mapping[str, Any], words: tuple[Any, ...]) -> None:
         for name in self.fields:

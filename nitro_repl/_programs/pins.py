@@ -59,7 +59,8 @@ class Pins:
             read for one in programs for read in one.reads if moves(read) in one.unsound
         }
         if not self._held:
-            for each, hooks in HOOKS.items():
+            methods = {name: (name,) for name in plan.hooks.programs()}
+            for each, hooks in {**methods, **HOOKS}.items():
                 reads = (*(Read("member", hook) for hook in hooks), _MODEL)
                 self._hold(each, reads, plan, source)
         own = [p for p in programs if p.name != "step"]  # what reads what is not known
@@ -93,7 +94,8 @@ def _content(read: Read, plan: Blueprint, source: Source) -> Content:
 def _stale(kind: str, read: Read, before: Content, now: Content) -> StaleError:
     known = isinstance(before, Fingerprint) and isinstance(now, Fingerprint)
     said = explain(before, now)[:1] if known else []  # type: ignore[arg-type]
-    what = {"train": "the train step", "eval": "`eval`", "value": "`loss`"}[kind]
+    names = {"train": "the train step", "eval": "`eval`", "value": "`loss`"}
+    what = names.get(kind, f"`{kind}`")
     return StaleError(
         f"{what} is needed for new shapes, but its code has changed since the other "
         "programs were made",

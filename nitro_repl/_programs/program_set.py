@@ -18,6 +18,7 @@ from .blueprint import Batch, Blueprint
 from .by_shape import ByShape, Key
 from .cache import ProgramCache
 from .key import Source, aval, struct, thread_settings
+from .method import Given, method, method_clock
 from .pins import Pins
 from .spec import Asker, Program, Spec
 from .standing import Standing, stale_names, standing
@@ -57,6 +58,7 @@ class ProgramSet:
         self._train = ByShape("train", self._make_train)
         self._eval = ByShape("eval", self._make_eval)
         self._value = ByShape("value", self._make_value)
+        self._methods: dict[str, ByShape[EvalStep]] = {}
         self._pins = Pins()
         self.look = look or self._source(blueprint)
         self._prepares = False
@@ -84,6 +86,13 @@ class ProgramSet:
             given = jax.tree.unflatten(tree, list(map(struct, leaves)))
             found = self._made(self._value, key, given, _structs(batch))
         return found
+
+    def call(self, given: Given) -> EvalStep:
+        """The program of a `@nitro.program` method for such arguments."""
+        made = ByShape(given.name, self._make_method)
+        steps = self._methods.setdefault(given.name, made)
+        key = (thread_settings(), given.signature)
+        return steps.get(key) or self._made(steps, key, given)
 
     def train_names(self, available: Iterable[str]) -> tuple[str, ...]:
         """The batch fields that the train step takes, sorted.
@@ -154,6 +163,11 @@ class ProgramSet:
             made = self._outputs_now(outputs, like)
             if made is not None:
                 self.value(made, fields)
+        methods = self.blueprint.hooks.programs()
+        for name, steps in like._methods.copy().items():
+            for (given,) in steps.shapes(now) if name in methods else ():
+                if self.blueprint.route(name).takes(given.names):  # else called anew
+                    self.call(given)
 
     def _outputs_now(self, outputs: Any, like: ProgramSet) -> Any:
         """Avals of what eval gives for the rows of another set's outputs."""
@@ -171,9 +185,11 @@ class ProgramSet:
     def programs(self) -> tuple[Program, ...]:
         """Every program in use, in the order they run."""
         order = ("step", "forward", "loss", "backward", "optimizer", "eval")
-        steps = (*self._train.items(), *self._eval.items(), *self._value.items())
-        used = {p.key: p for _, step in steps for p in step.programs}
-        return tuple(sorted(used.values(), key=lambda p: order.index(p.name)))
+        kinds = (self._train, self._eval, self._value, *self._methods.copy().values())
+        steps = [step for kind in kinds for _, step in kind.items()]
+        used = {p.key: p for step in steps for p in step.programs}
+        place = {name: number for number, name in enumerate(order)}
+        return tuple(sorted(used.values(), key=lambda p: place.get(p.name, len(order))))
 
     @property
     def variant(self) -> dict[str, dict[str, Any]]:
@@ -235,17 +251,19 @@ class ProgramSet:
 
     def _computes_the_same(self, steps: ByShape[Any]) -> bool:
         """Whether code that moved gives the programs that are there, made once more."""
-        known: ByShape[Any] = self._train if self._train.items() else steps
+        names = {"eval": ("forward", "eval", "step"), "value": ("loss", "step")}
+        known: ByShape[Any] = steps
+        if self._train.items() and steps.kind in (*names, "train"):
+            known = self._train
         if (newest := known.newest()) is None:
             return False
         before, shapes = newest
         after, kind = known.make(*shapes), steps.kind
-        names = {"eval": ("forward", "eval", "step"), "value": ("loss", "step")}
         pairs = zip(before.programs, after.programs, strict=True)
         return all(
             old.computes(new)
             for old, new in pairs
-            if kind == "train" or old.name in names[kind]
+            if kind not in names or old.name in names[kind]
         )
 
     def _make_train(self, batch: Batch) -> TrainStep:
@@ -287,6 +305,18 @@ class ProgramSet:
             "clock": _EVAL_CLOCK,
             "fields": plan.fields,
             "outputs": tuple(jax.tree.leaves(outputs)),
+        }
+        return EvalStep(program, groups)
+
+    def _make_method(self, given: Given) -> EvalStep:
+        plan = self.blueprint
+        program = self._find(method(plan, given))
+        groups = {
+            "clock": method_clock(),
+            "fields": plan.fields,
+            "inputs": given.avals,
+            "params": plan.structure.param_avals,
+            "state": plan.structure.state_avals,
         }
         return EvalStep(program, groups)
 

@@ -41,6 +41,8 @@ class State:
         params: Parameter leaves; likewise `state`.
         fields: Leaves of the Device fields.
         key: The run's random key.
+        device: Where all this is.
+        step: Optimizer steps done.
     """
 
     params: Arrays
@@ -48,6 +50,7 @@ class State:
     fields: Arrays
     key: Any
     device: Any
+    step: int = 0
 
 
 _MOST_PADDING = 16  # times the real rows: after that a program of their own is better

@@ -49,6 +49,8 @@ def invoke(verb: Verb, arguments: Arguments, namespace: Mapping[str, Any]) -> An
     if verb.name == "set":
         override = arguments.options.get("override", False)
         return run.set(dict(arguments.fields), override=override)
+    if verb.name == "call":
+        return run.call(words[0], **arguments.fields)
     method = getattr(run if verb.target == "run" else run.handle, verb.name)
     flags = {p.name: arguments.options.get(p.name, False) for p in verb.take("flag")}
     return method(*words, **flags)

@@ -27,6 +27,7 @@ from .batches import check_batch, private_arrays
 from .commands import LATER, Command, Mailbox
 from .evaluation import State
 from .feed import Fed, Feed, Position
+from .listeners import Listeners
 from .live import Values
 from .record import Record
 from .schedules import Schedules
@@ -70,6 +71,7 @@ class Loop:
         first: Avals of the first batch, by the names that programs take.
         schedules: What some of the values follow.
         step: Optimizer steps begun; those of a non-finite step are taken back.
+        listeners: Host code that goes along.
         attended: Whether somebody can resume it when it pauses by itself.
         paused: Whether to wait for commands before the next step.
         stopping: Whether to end at the next boundary.
@@ -87,6 +89,7 @@ class Loop:
     record: Record
     on_phase: Callable[[str], None]
     schedules: Schedules
+    listeners: Listeners
     evaluate: Validates | None = None
     evaluate_every: Every | None = None
     max_steps: int | None = None
@@ -105,6 +108,7 @@ class Loop:
 
     def run(self) -> None:
         """Train until the end or a stop."""
+        self.on_phase("starting")
         self.rate = self._rate_mark = None  # that of an earlier start says nothing now
         self.programs.train(self.first)  # before the first command is heard
         if self.evaluate is not None and self.evaluate_every is not None:
@@ -144,12 +148,14 @@ class Loop:
         ended = fed.index + 1 == self.feed.steps_per_epoch
         if ended:
             self.epoch += 1
+        self.listeners.stepped(self)
         due = self.evaluate_every is not None and self.evaluate_every.due(
             self.step, self.epoch, ended
         )
         if due and self.evaluate is not None:
             self.read(0)
             self.evaluate(self)
+            self.listeners.emit("eval")
 
     def boundary(self) -> bool:
         """Apply what was asked; wait while paused. False when the run is to end."""
@@ -166,11 +172,15 @@ class Loop:
 
     def rest(self) -> None:
         """While paused, wait for commands and obey them."""
+        told = False
         while self.paused and not self.stopping:
             self.read(0)
             self._measure(_SHORT_S)
             self._rate_mark = None
             self.on_phase("paused")
+            if not told:
+                told = True
+                self.listeners.emit("pause")
             command = self.mailbox.take(block=True)
             if command is not None:
                 self.obey(command)
@@ -223,8 +233,9 @@ class Loop:
         """The numbers of this boundary, for an evaluation on the worker."""
         carry, values = self.carry, self.values
         return State(
-            carry.params, carry.state, values.field_leaves, self.key, values.device
-        )
+            carry.params, carry.state, values.field_leaves, self.key, values.device,
+            self.step,
+        )  # fmt: skip
 
     def end_advance(self, error: BaseException | None = None) -> None:
         """Answer an `advance` that is over: reached, cut short, or failed."""

@@ -26,6 +26,7 @@ from .._programs.spec import Asker
 from .._text import tell
 from ..errors import DataError, NitroError, RunError, SettingError, suggest
 from .batches import batch_arrays
+from .call import call
 from .data import check_splits, first_batch
 from .evaluation import Evaluation, Padding, State
 from .live import Values, hyperparameters
@@ -205,6 +206,28 @@ class Nitro:
             if isinstance(batch, Mapping):
                 return evaluation.predict(state, batch)
             return evaluation.predict_all(state, batch)
+
+    def call(self, name: str, /, **inputs: Any) -> Any:
+        """Run a `@nitro.program` method on the latest run's state of one boundary.
+
+        Args:
+            name: Of the method.
+            **inputs: What it gets: arrays, numbers and pytrees of them, or texts.
+                `key` is a random key; without it one of the run's seed and step.
+
+        Returns:
+            What the method returns, arrays as numpy arrays.
+
+        Raises:
+            HookError: There is no such method, or it cannot take these inputs.
+
+        Example:
+            >>> handle.call("sample", prompt=x, temperature=0.8)
+        """
+        self._say_if_stale()
+        with self._width():
+            state, evaluation = self._moment()
+            return call(state, evaluation.programs, name, inputs)
 
     def __repr__(self) -> str:
         name = type(self.experiment).__name__

@@ -33,6 +33,11 @@ PROGRAM_HOOKS: Mapping[str, tuple[str, ...]] = {
 """The hooks that `swap("loss")` takes."""
 
 
+def hooks_of(program: str) -> tuple[str, ...]:
+    """The hooks that a program is made from; a method's program is its own."""
+    return PROGRAM_HOOKS.get(program, (program,))
+
+
 @dataclass(frozen=True)
 class Plan:
     """What a run would step with after a swap.
@@ -76,7 +81,7 @@ def newest(
     cls = newest_experiment(type(now.experiment))
     hooks = Hooks.of(cls)
     if programs is not None:
-        names = tuple({name for program in programs for name in PROGRAM_HOOKS[program]})
+        names = tuple({name for program in programs for name in hooks_of(program)})
         hooks, cls = now.hooks.take(hooks, names), type(now.experiment)
     hooks = hooks.bind(**(bound or {}))
     experiment, notes = _carry_fields(now.experiment, cls)

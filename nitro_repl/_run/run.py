@@ -22,9 +22,11 @@ from .._programs.standing import Standing
 from .._text import tell
 from ..errors import NitroError, RunError, suggest
 from . import registry
+from .call import call
 from .commands import LATER, Command, Mailbox
 from .evaluation import State
 from .failure import describe
+from .listeners import Listener, Listeners
 from .loading import leaves_of
 from .loop import Loop
 from .record import Record
@@ -64,6 +66,8 @@ class Run:
         self.exception: BaseException | None = None
         self.note = ""
         self._foreground = False
+        self.listeners = Listeners(self)
+        self._published = ""
         self.mailbox = Mailbox()
         self._starting = threading.Lock()
         self._loop = new_loop(handle, self, self.record, followed)
@@ -278,6 +282,77 @@ class Run:
 
         self._worker.ask("load", apply)
 
+    def call(self, name: str, /, **inputs: Any) -> Any:
+        """Run a `@nitro.program` method on the live state of one step boundary.
+
+        Args:
+            name: Of the method.
+            **inputs: What it gets: arrays, numbers and pytrees of them, or texts.
+                `key` is a random key; without it one of the run's seed and step.
+
+        Returns:
+            What the method returns, arrays as numpy arrays.
+
+        Raises:
+            HookError: There is no such method, or it cannot take these inputs.
+
+        Example:
+            >>> run.call("sample", prompt=x, temperature=0.8)
+        """
+        with self.surroundings.width():
+            state, programs = self.state()
+            return call(state, programs, name, inputs)
+
+    def every(
+        self,
+        function: Callable[[Run], Any],
+        *,
+        steps: int | None = None,
+        seconds: float | None = None,
+    ) -> Listener:
+        """Call a function with the run, every so many steps or seconds.
+
+        It is called between two steps, by the run itself: it may look at the run, and
+        what it asks of it is done after it. While it works the run waits. Adding a
+        function of the same name again replaces the first. One that raises is warned
+        about and dropped.
+
+        Args:
+            function: Takes the run.
+            steps: Call it after each step whose number this divides.
+            seconds: Call it when so much time has passed, while the run steps.
+
+        Returns:
+            A `Listener`, whose `cancel()` ends it.
+
+        Raises:
+            RunError: Neither or both of `steps` and `seconds` are given, or one is not
+                positive.
+
+        Example:
+            >>> run.every(lambda run: print(run.call("sample")), steps=500)
+        """
+        return self.listeners.every(function, steps, seconds)
+
+    def on(self, event: str, function: Callable[[Run], Any]) -> Listener:
+        """Call a function with the run at each event of a kind.
+
+        Args:
+            event: "step" (after a step), "eval" (after an evaluation of the run),
+                "pause", "end", or "phase" (when `run.phase` has changed).
+            function: Takes the run; called as one of `every` is.
+
+        Returns:
+            A `Listener`, whose `cancel()` ends it.
+
+        Raises:
+            RunError: There is no such event.
+
+        Example:
+            >>> run.on("eval", lambda run: print(run.history("val")["val_loss"][-1]))
+        """
+        return self.listeners.on(event, function)
+
     # ---- looking
 
     @property
@@ -407,6 +482,10 @@ class Run:
         )
         return replace(now, params=params, state=state, fields=fields), programs
 
+    def methods(self) -> tuple[str, ...]:
+        """Names of the `@nitro.program` methods that `call` can run."""
+        return self._loop.programs.blueprint.hooks.programs()
+
     # ---- for what watches the user's code
 
     def standings(self) -> list[Standing]:
@@ -498,6 +577,13 @@ class Run:
         """Say what the run does; its end is the last word."""
         if self.phase not in ENDED:
             self.phase = phase
+            self._publish()
+
+    def _publish(self) -> None:
+        """Tell who listens to phases of a new one, on the worker."""
+        if self.phase != self._published:
+            self._published = self.phase
+            self.listeners.emit("phase")
 
     def _end(self, error: BaseException | None) -> None:
         """Write down how it ended, on the worker."""
@@ -507,6 +593,8 @@ class Run:
             loop.end_advance()
         else:
             self._fail(error)
+        self._publish()
+        self.listeners.emit("end")
         self._swapper.end()
         self.record.end(self.phase, loop.step)
 

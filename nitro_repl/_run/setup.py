@@ -53,6 +53,8 @@ def check(source: Source) -> None:
                 raise missing(hook.name, name)
         elif hook.traced or hook.batch:
             route(hooks[hook.name], hook.name)
+    for method in hooks.programs():
+        route(hooks[method], method)
     for declared in type(experiment).__fields__.values():
         if declared.residency is Residency.GRAPH_CONST:
             reasons = source.unsound([Read("const", declared.name)])

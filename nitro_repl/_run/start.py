@@ -51,6 +51,7 @@ def new_loop(handle: Nitro, run: Run, record: Record, followed: Schedules) -> Lo
         record=record,
         on_phase=run.set_phase,
         schedules=followed,
+        listeners=run.listeners,
         max_steps=handle.budget(),
     )
     if "val" in handle.data:

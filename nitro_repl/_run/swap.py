@@ -125,13 +125,7 @@ class Swapper:
     ) -> Reasons | None:
         """Start a swap; with `wait`, return after the switch what it did."""
         self._check_goes_on()
-        for name in programs:
-            if name not in PROGRAM_HOOKS:
-                raise SwapError(
-                    f"there is no program `{name}`",
-                    where="swap",
-                    fix=suggest(name, PROGRAM_HOOKS),
-                )
+        self._check_programs(programs)
         asked = Request(programs, dict(hooks), undo, by or asker(), not wait)
         replaced = SwapError(
             "a newer swap was asked for meanwhile",
@@ -187,6 +181,17 @@ class Swapper:
                 where="swap",
                 fix="swap that run, or build a new Nitro: it takes the new code",
             )
+
+    def _check_programs(self, programs: tuple[str, ...]) -> None:
+        newest = Hooks.of(newest_experiment(type(self._plan.experiment)))
+        known = (*PROGRAM_HOOKS, *newest.programs())
+        for name in programs:
+            if name not in known:
+                raise SwapError(
+                    f"there is no program `{name}`",
+                    where="swap",
+                    fix=suggest(name, known),
+                )
 
     def _work(self, asked: Request) -> None:
         """Do a swap in its own thread; what comes of it is told, the run goes on."""

@@ -203,6 +203,23 @@ VERBS: dict[str, Verb] = {
             ),
         ),
         Verb(
+            "call",
+            "run a @nitro.program method on the live state",
+            "run",
+            "what the method returns",
+            (
+                Parameter(
+                    "method",
+                    "word",
+                    "name of the method",
+                    required=True,
+                    offers="methods",
+                ),
+                Parameter("inputs", "fields", "literals, or names of variables"),
+                _RUN,
+            ),
+        ),
+        Verb(
             "history",
             "the recorded columns of a split",
             "run",

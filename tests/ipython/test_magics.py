@@ -182,3 +182,20 @@ def test_question_mark_shows_the_generated_help(shell, capsys):
     shell.run_cell("%nitro?")
     shown = capsys.readouterr().out
     assert "start training in the background" in shown
+
+
+def test_call_runs_a_method_on_literals_and_on_variables(nitro, usage, shell):
+    shell.run_cell(
+        "class Tiny(Tiny):\n"
+        "    @nitro.program\n"
+        "    def times(self, model, *, x, by=1.0): return model(x) * by\n"
+        "one = rows[0]['x']\n"
+    ).raise_error()
+    nitro("train Tiny --max-steps 2 --run-dir None")
+    nitro("wait")
+    shell.run_cell("row = rows[0]").raise_error()
+    made = nitro("call times x=one by=2.0")
+    np.testing.assert_allclose(made, 2 * nitro("predict row"), rtol=1e-6)
+    assert nitro("call times x=[[1,2,3,4]]").shape == (1, 3)
+    assert "`call` needs a method" in usage("call")
+    assert "is the value of a variable" in usage("call times x=two")
