@@ -14,7 +14,13 @@ from ._experiment.fields import (
     GraphConst as GraphConst,
     field as field,
 )
-from ._experiment.metrics import Mean as Mean, Sum as Sum
+from ._experiment.metrics import (
+    Concat as Concat,
+    Max as Max,
+    Mean as Mean,
+    Min as Min,
+    Sum as Sum,
+)
 from ._experiment.program import program as program
 from ._programs.cache import programs as programs
 from ._run.loader import ArrayLoader as ArrayLoader

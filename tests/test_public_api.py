@@ -6,6 +6,7 @@ import nitro_repl
 
 PUBLIC = [
     "ArrayLoader",
+    "Concat",
     "DataError",
     "Device",
     "EditError",
@@ -16,8 +17,10 @@ PUBLIC = [
     "HookError",
     "HostFieldError",
     "MagicError",
+    "Max",
     "Mean",
     "MetricError",
+    "Min",
     "ModelError",
     "Nitro",
     "NitroError",

@@ -36,6 +36,7 @@ class Blueprint:
         opt: Tree structure of the optimizer state.
         opt_avals: Avals of its leaves.
         opt_made: What `optimizer` read when that structure was made.
+        device_metrics: Whether `metrics` is compiled; else it runs on the host.
     """
 
     experiment: Experiment
@@ -46,6 +47,7 @@ class Blueprint:
     opt: Any
     opt_avals: tuple[jax.ShapeDtypeStruct, ...]
     opt_made: Snapshot
+    device_metrics: bool = False
 
     def train_content(self) -> Fingerprint:
         """Content of the model in train mode, at this moment."""

@@ -20,7 +20,7 @@ class ByShape(Generic[Step]):
     """Steps of one kind; what was used longest ago leaves.
 
     Args:
-        kind: "train", "eval" or "value".
+        kind: "train", "eval", "value" or "metrics".
         make: Makes a step for avals.
     """
 

@@ -21,9 +21,11 @@ HOOKS = {
     "train": ("forward", "loss", "train_metrics", "optimizer"),
     "eval": ("forward",),
     "value": ("loss",),
+    "metrics": ("metrics",),
 }
 """The hooks in each kind of step."""
 
+_NO_MODEL = ("value", "metrics")
 Content = Fingerprint | Hashable
 _MODEL = Read("model", "the model")
 
@@ -61,6 +63,8 @@ class Pins:
         if not self._held:
             methods = {name: (name,) for name in plan.hooks.programs()}
             for each, hooks in {**methods, **HOOKS}.items():
+                if each == "metrics" and not plan.device_metrics:
+                    continue  # nothing compiled will be of it
                 reads = (*(Read("member", hook) for hook in hooks), _MODEL)
                 self._hold(each, reads, plan, source)
         own = [p for p in programs if p.name != "step"]  # what reads what is not known
@@ -78,7 +82,7 @@ class Pins:
                 held[read] = _content(read, plan, source)
 
     def _of(self, kind: str) -> dict[Read, Content]:
-        out = {*self._restless, *((_MODEL,) if kind == "value" else ())}
+        out = {*self._restless, *((_MODEL,) if kind in _NO_MODEL else ())}
         held = self._held.get(kind, {})
         return {read: content for read, content in held.items() if read not in out}
 
@@ -94,8 +98,7 @@ def _content(read: Read, plan: Blueprint, source: Source) -> Content:
 def _stale(kind: str, read: Read, before: Content, now: Content) -> StaleError:
     known = isinstance(before, Fingerprint) and isinstance(now, Fingerprint)
     said = explain(before, now)[:1] if known else []  # type: ignore[arg-type]
-    names = {"train": "the train step", "eval": "`eval`", "value": "`loss`"}
-    what = names.get(kind, f"`{kind}`")
+    what = {"train": "the train step", "value": "`loss`"}.get(kind, f"`{kind}`")
     return StaleError(
         f"{what} is needed for new shapes, but its code has changed since the other "
         "programs were made",

@@ -13,7 +13,7 @@ import jax
 
 from .._code.arrays import light_look
 from ..errors import StaleError
-from . import disk, training
+from . import disk, metrics, training
 from .blueprint import Batch, Blueprint
 from .by_shape import ByShape, Key
 from .cache import ProgramCache
@@ -59,6 +59,7 @@ class ProgramSet:
         self._eval = ByShape("eval", self._make_eval)
         self._value = ByShape("value", self._make_value)
         self._methods: dict[str, ByShape[EvalStep]] = {}
+        self._metrics = ByShape("metrics", self._make_metrics)
         self._pins = Pins()
         self.look = look or self._source(blueprint)
         self._prepares = False
@@ -78,13 +79,22 @@ class ProgramSet:
 
     def value(self, outputs: Any, batch: Avals) -> EvalStep:
         """The value-only loss for outputs and a batch with these shapes."""
+        return self._of_outputs(self._value, outputs, batch)
+
+    def metrics(self, outputs: Any, batch: Avals) -> EvalStep:
+        """The compiled `metrics` for outputs and a batch with these shapes."""
+        return self._of_outputs(self._metrics, outputs, batch)
+
+    def _of_outputs(
+        self, steps: ByShape[EvalStep], outputs: Any, batch: Avals
+    ) -> EvalStep:
         leaves, tree = jax.tree.flatten(outputs)
         avals = (tree, tuple(map(aval, leaves)), batch_signature(batch))
         key = (thread_settings(), avals)
-        found = self._value.get(key)
+        found = steps.get(key)
         if found is None:
             given = jax.tree.unflatten(tree, list(map(struct, leaves)))
-            found = self._made(self._value, key, given, _structs(batch))
+            found = self._made(steps, key, given, _structs(batch))
         return found
 
     def call(self, given: Given) -> EvalStep:
@@ -114,7 +124,14 @@ class ProgramSet:
         """The batch fields that compiled code takes of a split, sorted."""
         if split == "train":
             return self.train_names(available)
-        return self._wanted(("forward", "loss"), tuple(available), split)
+        return self.compiled_eval_names(available, split)
+
+    def compiled_eval_names(
+        self, available: Iterable[str], split: str
+    ) -> tuple[str, ...]:
+        """The batch fields that compiled code takes in evaluation, sorted."""
+        hooks = ("metrics",) if metrics.on_device(self.blueprint) else ()
+        return self._wanted(("forward", "loss", *hooks), tuple(available), split)
 
     def check(self, split: str, available: Iterable[str]) -> None:
         """Refuse hooks that need a field which the batches of a split lack.
@@ -136,6 +153,7 @@ class ProgramSet:
             routes = [self.blueprint.route(hook) for hook in hooks]
             for route in routes:
                 route.check(available, split)
+                metrics.check_key(self.blueprint, route)
             self._names[key] = tuple(
                 sorted({name for route in routes for name in route.names(available)})
             )
@@ -168,6 +186,16 @@ class ProgramSet:
             for (given,) in steps.shapes(now) if name in methods else ():
                 if self.blueprint.route(name).takes(given.names):  # else called anew
                     self.call(given)
+        if metrics.on_device(self.blueprint):
+            self._prepare_metrics(like)
+
+    def _prepare_metrics(self, like: ProgramSet) -> None:
+        wanted = self.blueprint.route("metrics")
+        for outputs, fields in like._metrics.shapes(thread_settings()):
+            made = self._outputs_now(outputs, like)
+            # One that takes other fields now is made when an evaluation has them.
+            if made is not None and fields.keys() >= {*wanted.required}:
+                self.metrics(made, fields)
 
     def _outputs_now(self, outputs: Any, like: ProgramSet) -> Any:
         """Avals of what eval gives for the rows of another set's outputs."""
@@ -184,8 +212,9 @@ class ProgramSet:
     @property
     def programs(self) -> tuple[Program, ...]:
         """Every program in use, in the order they run."""
-        order = ("step", "forward", "loss", "backward", "optimizer", "eval")
-        kinds = (self._train, self._eval, self._value, *self._methods.copy().values())
+        order = ("step", "forward", "loss", "backward", "optimizer", "eval", "metrics")
+        own = (self._train, self._eval, self._value, self._metrics)
+        kinds = (*own, *self._methods.copy().values())
         steps = [step for kind in kinds for _, step in kind.items()]
         used = {p.key: p for step in steps for p in step.programs}
         place = {name: number for number, name in enumerate(order)}
@@ -298,8 +327,17 @@ class ProgramSet:
         return EvalStep(program, groups)
 
     def _make_value(self, outputs: Any, batch: Batch) -> EvalStep:
-        plan = self.blueprint
-        program = self._find(training.loss(plan, outputs, batch, training=False))
+        spec = training.loss(self.blueprint, outputs, batch, training=False)
+        return self._judging(spec, outputs, batch)
+
+    def _make_metrics(self, outputs: Any, batch: Batch) -> EvalStep:
+        return self._judging(
+            metrics.metrics(self.blueprint, outputs, batch), outputs, batch
+        )
+
+    def _judging(self, spec: Spec, outputs: Any, batch: Batch) -> EvalStep:
+        """The step of a program that takes outputs and fields."""
+        plan, program = self.blueprint, self._find(spec)
         groups = {
             "batch": batch,
             "clock": _EVAL_CLOCK,

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from .._experiment.metrics import Mean, MetricValue
+from .._experiment.metrics import Concat, Mean, MetricValue, as_metric
 from .._experiment.routing import Route
 from ..errors import HookError
 
@@ -44,6 +44,13 @@ def split_loss(result: Any, wanted: Route) -> tuple[Any, dict[str, Any]]:
 def scalar(total: Any, wanted: Route) -> Any:
     """The number to differentiate, at least float32."""
     if isinstance(total, Mean):
+        _check_scalars("`loss` returned a Mean that", total, wanted)
+        if len(jax.tree.leaves(total)) != 2:
+            raise HookError(
+                "`loss` returned a Mean around a pytree; a loss is one number",
+                where=f"loss, {wanted.place}",
+                fix="add the parts up: nitro.Mean(total, count)",
+            )
         total = jnp.asarray(total.total) / jnp.asarray(total.count)
     shape = (
         jnp.shape(total)
@@ -73,14 +80,33 @@ def checked_metrics(metrics: Any, wanted: Route) -> dict[str, Any]:
             where=f"{wanted.hook}, {wanted.place}",
             fix='return {"name": value}',
         )
+    for name in _COLUMNS & metrics.keys():
+        raise HookError(
+            f"the train metric `{name}` has the name of a column that each step has",
+            where=f"{wanted.hook}, {wanted.place}",
+            fix=f"name it otherwise, for example `{name}_metric`",
+        )
     return {name: _metric(name, value, wanted) for name, value in metrics.items()}
 
 
+_COLUMNS = {"step", "epoch", "split", "loss", "grad_norm"}
+
+
 def _metric(name: str, value: Any, wanted: Route) -> Any:
-    if isinstance(value, MetricValue):
-        return value
     if isinstance(value, dict):
         return {k: _metric(f"{name}/{k}", v, wanted) for k, v in value.items()}
+    if isinstance(value, Concat):
+        raise HookError(
+            f"the train metric `{name}` is a Concat, which would pile up all samples",
+            where=f"{wanted.hook}, {wanted.place}",
+            fix="report it in `metrics`, for a whole split; or reduce it to\n"
+            "nitro.Mean(total, count)",
+        )
+    pair = type(value) is tuple and len(value) == 2
+    if pair or isinstance(value, MetricValue):
+        made = as_metric(name, value, f"{wanted.hook}, {wanted.place}")
+        _check_scalars(f"the train metric `{name}`", made, wanted)
+        return made
     try:
         array = jnp.asarray(value)
         got = f"has shape {array.shape}, not ()"
@@ -93,3 +119,14 @@ def _metric(name: str, value: Any, wanted: Route) -> Any:
             fix="reduce it to a scalar, or use nitro.Mean(total, count)",
         )
     return array
+
+
+def _check_scalars(what: str, value: MetricValue, wanted: Route) -> None:
+    """A metric value of a train step becomes a number of its row."""
+    for leaf in jax.tree.leaves(value):
+        if jnp.ndim(leaf):
+            raise HookError(
+                f"{what} has shape {jnp.shape(leaf)}, not ()",
+                where=f"{wanted.hook}, {wanted.place}",
+                fix="sum over the samples: nitro.Mean(total.sum(), count)",
+            )

@@ -16,10 +16,12 @@ import numpy as np
 
 from .._experiment.base import Experiment
 from .._experiment.hooks import Hooks
-from .._experiment.metrics import Mean, MetricValue, Totals, flat
+from .._experiment.metrics import Mean, MetricValue, Totals
 from .._programs.explain import hooks_explained
+from .._programs.metrics import on_device
 from .._programs.program_set import ProgramSet, with_rows
-from ..errors import HookError
+from .._programs.step import EvalStep
+from ..errors import HookError, MetricError
 from .batches import (
     batch_arrays,
     batch_rows,
@@ -29,6 +31,7 @@ from .batches import (
     slice_outputs,
 )
 from .feed import close_iterator, open_epoch
+from .live_self import live_self
 
 Arrays = tuple[Any, ...]
 
@@ -53,6 +56,7 @@ class State:
     step: int = 0
 
 
+_COLUMNS = {"step", "epoch", "split"}  # that a row of the history has anyway
 _MOST_PADDING = 16  # times the real rows: after that a program of their own is better
 
 
@@ -99,14 +103,16 @@ class Evaluation:
             Floats by name, the loss as `<split>_loss`; a metric around an array
             gives a numpy array.
         """
-        losses, totals = Totals("loss"), Totals(f"metrics, split `{split}`")
+        where = f"metrics, split `{split}`"
+        losses, totals = Totals("loss"), Totals(where)
+        host = self._host(state)
         iterator = open_epoch(loader, 0)
         index = 0
         try:
             while (batch := self._next(iterator, split)) is not None:
-                loss, metrics = self._batch(state, batch, split, index)
+                loss, metrics, rows = self._batch(state, host, batch, split, index)
                 losses.add({"loss": loss})
-                totals.add(metrics)
+                totals.add(metrics, rows)
                 index += 1
                 self.between()
         finally:
@@ -115,7 +121,7 @@ class Evaluation:
         computed = totals.compute()
         with hooks_explained("finalize_metrics"):
             final = self.hooks.call(
-                self.experiment, "finalize_metrics", {**computed, **loss}, split
+                host, "finalize_metrics", {**computed, **loss}, split
             )
         if not isinstance(final, Mapping):
             raise HookError(
@@ -123,7 +129,14 @@ class Evaluation:
                 where=type(self.experiment).__name__,
                 fix="return the dict of metrics",
             )
-        return {**loss, **flat(final)}
+        named = totals.finished(final, where)
+        for name in _COLUMNS & named.keys():
+            raise MetricError(
+                f"Metric `{name}` has the name of a column that each row has.",
+                where=where,
+                fix=f"name it otherwise, for example `{name}_metric`",
+            )
+        return {**loss, **named}
 
     def prepare(self, batch: Mapping[str, jax.ShapeDtypeStruct], split: str) -> None:
         """Make the programs for whole batches of these shapes; nothing is computed."""
@@ -135,12 +148,13 @@ class Evaluation:
             padded = self.padding.rows(chosen, rows)
             chosen = with_rows(chosen, padded, rows)
         outputs = with_rows(self.programs.evaluation(chosen).out, rows, padded)
-        if self.hooks.defines("metrics"):  # they go through the host
+        if self._through_host(rows, padded):
             outputs = jax.tree.map(
                 lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), outputs
             )
-        names = self.programs.eval_names("loss", batch, split)
-        self.programs.value(outputs, {name: batch[name] for name in names})
+        for hook, make in self._judges().items():
+            names = self.programs.eval_names(hook, batch, split)
+            make(outputs, {name: batch[name] for name in names})
 
     def predict(self, state: State, batch: Any) -> Any:
         """Outputs of one batch as numpy arrays."""
@@ -159,25 +173,46 @@ class Evaluation:
             return next(iterator, None)
 
     def _batch(
-        self, state: State, batch: Any, split: str, index: int
-    ) -> tuple[MetricValue, Mapping[str, Any]]:
+        self, state: State, host: Experiment, batch: Any, split: str, index: int
+    ) -> tuple[MetricValue, Mapping[str, Any], set[int]]:
+        """The loss, the metrics, and how many samples they are of."""
         check_batch(batch, split)
-        traced = {
-            name
-            for hook in ("forward", "loss")
-            for name in self.programs.eval_names(hook, batch, split)
-        }
-        arrays = private_arrays(batch, split, traced)
+        names = self.programs.compiled_eval_names(batch, split)
+        arrays = private_arrays(batch, split, names)
         outputs, rows, padded = self._forward(state, arrays, split, index)
-        wants_metrics = self.hooks.defines("metrics")
-        on_host = (
-            jax.device_get(outputs) if wants_metrics or rows != padded else outputs
-        )
-        real = slice_outputs(on_host, rows, padded, f"eval, split `{split}`")
-        loss = self._loss(state, real, arrays, split, index, rows)
-        if not wants_metrics:
-            return loss, {}
-        return loss, self._metrics(real, {**batch, **arrays}, split)
+        if self._through_host(rows, padded):
+            outputs = jax.device_get(outputs)
+        real = slice_outputs(outputs, rows, padded, f"eval, split `{split}`")
+        made = self._judged(state, real, arrays, split, index)
+        given = [*arrays.values(), *jax.tree.leaves(real)]
+        loss = made["loss"]
+        if not isinstance(loss, MetricValue):
+            samples = rows or _samples(given)
+            loss = Mean(np.asarray(loss, np.float64) * samples, samples)
+        metrics = made.get("metrics", {})
+        if self._metrics_on_host:
+            metrics = self._metrics(host, real, {**batch, **arrays}, split)
+        lengths = {np.shape(array)[0] for array in given if np.ndim(array)}
+        return loss, metrics, {rows} if rows else lengths
+
+    @property
+    def _metrics_on_host(self) -> bool:
+        return self.hooks.defines("metrics") and not on_device(self.programs.blueprint)
+
+    def _through_host(self, rows: int, padded: int) -> bool:
+        """Whether outputs come to the host before they are judged."""
+        return self._metrics_on_host or rows != padded
+
+    def _host(self, state: State) -> Experiment:
+        """The `self` of hooks that run on the host."""
+        return live_self(self.experiment, self.programs.blueprint.fields, state.fields)
+
+    def _judges(self) -> dict[str, Callable[..., EvalStep]]:
+        """What makes the programs that take outputs, by hook."""
+        judges = {"loss": self.programs.value}
+        if on_device(self.programs.blueprint):
+            judges["metrics"] = self.programs.metrics
+        return judges
 
     def _forward(
         self, state: State, arrays: Mapping[str, Any], split: str, index: int
@@ -197,35 +232,37 @@ class Evaluation:
         )
         return jax.tree.unflatten(jax.tree.structure(step.out), leaves), rows, padded
 
-    def _loss(
+    def _judged(
         self,
         state: State,
         outputs: Any,
         arrays: Mapping[str, Any],
         split: str,
         index: int,
-        rows: int,
-    ) -> MetricValue:
-        names = self.programs.eval_names("loss", arrays, split)
-        placed = _place({name: arrays[name] for name in names}, state.device)
+    ) -> dict[str, Any]:
+        """What compiled code makes of the outputs of the real rows, by hook."""
+        judges = self._judges()
+        names = {hook: self.programs.eval_names(hook, arrays, split) for hook in judges}
+        wanted = {name for each in names.values() for name in each}
+        placed = _place({name: arrays[name] for name in wanted}, state.device)
         leaves = jax.device_put(jax.tree.leaves(outputs), state.device)
-        made = jax.tree.unflatten(jax.tree.structure(outputs), leaves)
-        step = self.programs.value(made, placed)
+        given = jax.tree.unflatten(jax.tree.structure(outputs), leaves)
         clock = self._clock(state, split, index)
-        out = step((*placed.values(), *clock, *state.fields, *leaves))
-        value = jax.tree.unflatten(jax.tree.structure(step.out), out)
-        if isinstance(value, MetricValue):
-            return value
-        samples = rows or _samples([*placed.values(), *leaves])
-        return Mean(np.asarray(value, np.float64) * samples, samples)
+        found: dict[str, Any] = {}
+        for hook, make in judges.items():
+            fields = {name: placed[name] for name in names[hook]}
+            step = make(given, fields)
+            out = step((*fields.values(), *clock, *state.fields, *leaves))
+            found[hook] = jax.tree.unflatten(jax.tree.structure(step.out), out)
+        return found
 
     def _metrics(
-        self, outputs: Any, batch: Mapping[str, Any], split: str
+        self, host: Experiment, outputs: Any, batch: Mapping[str, Any], split: str
     ) -> Mapping[str, Any]:
         names = self.programs.eval_names("metrics", batch, split)
         given = {name: np.asarray(batch[name]) for name in names}
         with hooks_explained(f"metrics, split `{split}`"):
-            made = self.hooks.call(self.experiment, "metrics", outputs, **given)
+            made = self.hooks.call(host, "metrics", outputs, **given)
         if not isinstance(made, Mapping):
             raise HookError(
                 f"`metrics` returned {type(made).__name__}, not a dict",

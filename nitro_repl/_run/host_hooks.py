@@ -27,7 +27,8 @@ def changed(old: Plan, new: Plan, settings: Mapping[str, Any]) -> list[str]:
     for hook in HOOKS.values():
         name = hook.name
         fixed = name in settings or name in type(new.experiment).__fields__
-        if hook.traced or name in _AT_SET_UP or fixed:
+        compiled = hook.traced or (name == "metrics" and new.blueprint.device_metrics)
+        if compiled or name in _AT_SET_UP or fixed:
             continue
         reached = _reached(name, old.hooks, new.hooks)
         reads = [Read("member", n) for n in reached if not _same(n, old, new)]

@@ -17,12 +17,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._experiment.metrics import MetricValue, flat
+from .._experiment.metrics import numbers
 from .._programs.explain import hook_error, hooks_explained
 from .._programs.program_set import ProgramSet
 from .._programs.step import Carry, Report, TrainStep
 from .._text import tell
-from ..errors import MetricError, NonFiniteError, StaleError
+from ..errors import NonFiniteError, StaleError
 from .batches import check_batch, private_arrays
 from .commands import LATER, Command, Mailbox
 from .evaluation import State
@@ -299,25 +299,7 @@ def _row(taken: Pending) -> dict[str, float]:
         values = jax.tree.unflatten(
             jax.tree.structure(taken.program.metrics), report.metrics
         )
-        row |= _numbers(values)
+        row |= numbers(values)
     row["grad_norm"] = norm
     row.update(taken.values)
     return row
-
-
-def _numbers(metrics: Mapping[str, Any]) -> dict[str, float]:
-    numbers: dict[str, float] = {}
-    for name, value in flat(metrics).items():
-        made = (
-            value.host().compute()
-            if isinstance(value, MetricValue)
-            else np.asarray(value)
-        )
-        if np.ndim(made):
-            raise MetricError(
-                f"the train metric `{name}` has shape {np.shape(made)}, not ()",
-                where="train_metrics",
-                fix="reduce it to a scalar",
-            )
-        numbers[name] = float(made)
-    return numbers

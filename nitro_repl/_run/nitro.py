@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
@@ -47,8 +48,10 @@ class Nitro:
         **settings: `seed=0`, `run_dir="runs"` (None for no files), `max_epochs`,
             `max_steps`, `eval_every="1 epoch"`, `log_every=1`, `logger` (default: JSON
             lines in the run's directory; None for none), `checkpointer=None`,
-            `learning_rate`, `pad_eval=True`, `fuse=False`. A keyword wins over a method
-            or field of the experiment of that name, which wins over the default.
+            `learning_rate`, `pad_eval=True`, `fuse=False`,
+            `metrics_residency="host"` ("device": `metrics` is compiled). A keyword wins
+            over a method or field of the experiment of that name, which wins over the
+            default.
 
     Raises:
         NitroError: Something is wrong with the experiment; nothing was compiled.
@@ -269,7 +272,9 @@ class Nitro:
             jax.random.key(self._settings["seed"]), self.values.device
         )
         source = Source(self.experiment, self.hooks, self.values.avals[0])
-        self.blueprint = blueprint(source, self.built.structure, self.values)
+        made = blueprint(source, self.built.structure, self.values)
+        on_device = self._settings["metrics_residency"] == "device"
+        self.blueprint = replace(made, device_metrics=on_device)
         self._programs = ProgramSet(self.blueprint, self.cache, self._asker)
         self.first = self._check_batches()
 

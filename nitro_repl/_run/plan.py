@@ -28,6 +28,7 @@ PROGRAM_HOOKS: Mapping[str, tuple[str, ...]] = {
     "backward": ("forward", "build_model"),
     "optimizer": ("optimizer",),
     "eval": ("forward", "build_model"),
+    "metrics": ("metrics", "finalize_metrics"),
     "step": ("forward", "build_model", "loss", "train_metrics", "optimizer"),
 }
 """The hooks that `swap("loss")` takes."""
@@ -94,6 +95,7 @@ def newest(
         built = _rebuilt(experiment, hooks, settings["seed"], built)
         source = source.again()  # `build_model` has run
     made = blueprint(source, built.structure, values, now.blueprint)
+    made = replace(made, device_metrics=now.blueprint.device_metrics)
     return Plan(experiment, hooks, built, made, values, source, tuple(notes))
 
 

@@ -27,6 +27,7 @@ SETTINGS: Mapping[str, Any] = {
     "learning_rate": float,
     "pad_eval": bool,
     "fuse": bool,
+    "metrics_residency": str,
 }
 """Names and types of all settings."""
 
@@ -43,6 +44,7 @@ _DEFAULTS: Mapping[str, Any] = {
     "checkpointer": None,
     "pad_eval": True,
     "fuse": False,
+    "metrics_residency": "host",
 }
 _HYPER = {"learning_rate"}
 _EVERY = re.compile(r"(\d+)\s*(epoch|step)s?$")
@@ -133,6 +135,12 @@ def _check(values: Mapping[str, Any]) -> None:
                 where=f"setting {name}",
                 fix=f"{name}={_DEFAULTS[name]}",
             )
+    if values["metrics_residency"] not in ("host", "device"):
+        raise SettingError(
+            f"metrics_residency={values['metrics_residency']!r} is no residency",
+            where="setting metrics_residency",
+            fix='"host" (numpy arrays), or "device" (compiled, jax arrays)',
+        )
     if values["checkpointer"] is not None:
         raise SettingError(
             "checkpoints are not part of this version",

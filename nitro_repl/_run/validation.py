@@ -60,7 +60,7 @@ class Validation:
                 self._told = str(error)
                 tell(f"no evaluation at step {loop.step}: {error}", bad=True)
             return
-        numbers = {k: float(v) for k, v in result.items() if np.ndim(v) == 0}
+        numbers = {k: float(v) for k, v in result.items() if _is_number(v)}
         self._record.row("val", {"step": loop.step, "epoch": loop.epoch, **numbers})
 
     def _evaluation(self, loop: Loop) -> Evaluation:
@@ -75,6 +75,12 @@ class Validation:
         if loop.stopping:
             raise _StopError
         loop.on_phase("evaluating")
+
+
+def _is_number(value: Any) -> bool:
+    """Whether it goes into a row; finalize_metrics may give texts and arrays too."""
+    kinds = bool | int | float | np.generic | np.ndarray | jax.Array
+    return isinstance(value, kinds) and np.ndim(value) == 0 and bool(np.isreal(value))
 
 
 class _StopError(Exception):

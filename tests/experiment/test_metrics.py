@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 from nitro_repl._experiment.metrics import (
+    Concat,
+    Max,
     Mean,
+    Min,
     Sum,
     Totals,
     as_metric,
@@ -212,3 +215,75 @@ def test_a_refused_batch_adds_nothing():
     with pytest.raises(MetricError):
         totals.add({"a": (5, 1), "b": (1, None)})
     assert totals.compute() == {"a": 1.0, "b": 1.0}
+
+
+# ---- Max, Min, Concat
+
+
+def test_max_and_min_are_elementwise_over_all_batches():
+    values = np.random.default_rng(0).normal(size=(20, 3)).astype("float32")
+    parts = [values[:8], values[8:9], values[9:]]
+    result = totals_of(
+        *({"max": Max(p.max(0)), "min": Min({"x": p.min()})} for p in parts)
+    )
+    np.testing.assert_array_equal(result["max"], values.max(0))
+    assert result["min"] == {"x": values.min()}
+
+
+def test_the_largest_of_nan_is_nan():
+    assert np.isnan(totals_of({"m": Max(1.0)}, {"m": Max(np.nan)}, {"m": Max(2)})["m"])
+
+
+def test_a_concat_keeps_all_samples_in_order_with_their_dtypes():
+    batches = [
+        {"c": Concat({"label": np.arange(a, b), "score": jnp.arange(a, b) / 2})}
+        for a, b in ((0, 4), (4, 5), (5, 9))
+    ]
+    found = totals_of(*batches)["c"]
+    np.testing.assert_array_equal(found["label"], np.arange(9))
+    assert found["label"].dtype == np.int64
+    np.testing.assert_array_equal(found["score"], np.arange(9) / 2)
+    assert found["score"].dtype == np.float32
+
+
+def test_a_concat_of_bfloat16_comes_out_in_a_dtype_that_numpy_knows():
+    found = totals_of({"c": Concat(jnp.ones(2, jnp.bfloat16))})["c"]
+    assert found.dtype == np.float32
+
+
+def test_a_concat_copies_what_a_hook_may_write_again():
+    buffer = np.ones(2)
+    totals = Totals()
+    for number in (1, 2, 3):
+        buffer[:] = number
+        totals.add({"c": Concat(buffer)})
+    assert totals.compute()["c"].tolist() == [1, 1, 2, 2, 3, 3]
+    totals.add({"c": Concat(buffer[:1])})
+    assert totals.compute()["c"].tolist() == [1, 1, 2, 2, 3, 3, 3]
+
+
+@pytest.mark.parametrize(
+    "value", [Concat(1.0), Concat(()), Concat(np.ones(3)), Concat((np.ones(2), 1.0))]
+)
+def test_a_concat_that_is_not_one_row_for_each_sample_is_refused_by_name(value):
+    with pytest.raises(MetricError, match=r"`deep/c` is a Concat.*each of the 2") as e:
+        Totals("metrics").add({"deep": {"c": value}}, rows=[2])
+    assert "nitro.Concat(" in str(e.value)
+
+
+def test_rows_of_another_shape_are_refused_by_name():
+    totals = Totals("metrics")
+    totals.add({"c": Concat(np.ones((4, 3)))})
+    with pytest.raises(MetricError, match=r"`c` changes.*\(3,\).*\(2,\)"):
+        totals.add({"c": Concat(np.ones((4, 2)))})
+
+
+@pytest.mark.parametrize("left", [lambda c: c, lambda c: [c], lambda c: c[:2]])
+def test_a_concat_left_unreduced_is_refused_by_name(left):
+    totals = Totals()
+    totals.add({"a": {"c": Concat(np.ones(3))}, "s": Sum(np.ones(3))})
+    computed = totals.compute()
+    with pytest.raises(MetricError, match="`a/c` is a Concat"):
+        totals.finished({"a": {"c": left(computed["a"]["c"])}}, "here")
+    final = {"c": computed["a"]["c"].mean(), "s": computed["s"]}
+    assert totals.finished(final, "here") == final
