@@ -8,6 +8,7 @@ from __future__ import annotations
 import difflib
 import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from types import FrameType
 from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
@@ -16,6 +17,7 @@ import optax
 from .._text import tell
 from .._where import place
 from ..errors import ExperimentError, FieldError, HookError, suggest
+from . import figures
 from .fields import MISSING, Field, Residency, collect_fields, field
 from .hooks import HOOKS, is_program, uses_bare_super
 from .program import mark
@@ -181,6 +183,10 @@ class Experiment:
     def finalize_metrics(self, totals: dict[str, Any], split: str) -> dict[str, Any]:
         """What to report for a split, from its reduced metrics."""
         return totals
+
+    def save_figure(self, figure: Any, stem: Path) -> Any:
+        """Save what `visualize` returned under a path without suffix; the path."""
+        return figures.save(figure, stem)
 
 
 def _class_body_frame() -> FrameType:

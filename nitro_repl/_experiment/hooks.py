@@ -70,6 +70,8 @@ HOOKS: Mapping[str, Hook] = {
         Hook("train_metrics", ("outputs",), batch=True, traced=True),
         Hook("metrics", ("outputs",), batch=True),
         Hook("finalize_metrics", ("totals", "split")),
+        Hook("visualize", ("outputs",), batch=True),
+        Hook("save_figure", ("figure", "stem")),
         Hook("optimizer", ("hp",), traced=True),
         Hook("learning_rate"),
         Hook("schedules"),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,6 +54,14 @@ class State:
     key: Any
     device: Any
     step: int = 0
+
+
+@dataclass(frozen=True)
+class At:
+    """Which batch of which split: what randomness in evaluation is a function of."""
+
+    split: str
+    index: int
 
 
 _COLUMNS = {"step", "epoch", "split"}  # that a row of the history has anyway
@@ -105,12 +113,12 @@ class Evaluation:
         """
         where = f"metrics, split `{split}`"
         losses, totals = Totals("loss"), Totals(where)
-        host = self._host(state)
+        host = self.host(state)
         iterator = open_epoch(loader, 0)
         index = 0
         try:
-            while (batch := self._next(iterator, split)) is not None:
-                loss, metrics, rows = self._batch(state, host, batch, split, index)
+            while (batch := self.next_batch(iterator, split)) is not None:
+                loss, metrics, rows = self._batch(state, host, batch, At(split, index))
                 losses.add({"loss": loss})
                 totals.add(metrics, rows)
                 index += 1
@@ -160,7 +168,7 @@ class Evaluation:
         """Outputs of one batch as numpy arrays."""
         names = self.programs.eval_names("forward", batch, "predict")
         arrays = batch_arrays(batch, "predict", names)
-        outputs, rows, padded = self._forward(state, arrays, "predict", 0)
+        outputs, rows, padded = self._forward(state, arrays, At("predict", 0))
         return slice_outputs(jax.device_get(outputs), rows, padded, "predict, pad_eval")
 
     def predict_all(self, state: State, loader: Any) -> Any:
@@ -168,26 +176,25 @@ class Evaluation:
         parts = [self.predict(state, batch) for batch in loader]
         return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
 
-    def _next(self, iterator: Any, split: str) -> Any:
+    def next_batch(self, iterator: Any, split: str) -> Any:
+        """The next batch of a loader, None after the last."""
         with hooks_explained(f"the loader of `{split}`"):
             return next(iterator, None)
 
     def _batch(
-        self, state: State, host: Experiment, batch: Any, split: str, index: int
+        self, state: State, host: Experiment, batch: Any, at: At
     ) -> tuple[MetricValue, Mapping[str, Any], set[int]]:
         """The loss, the metrics, and how many samples they are of."""
+        split = at.split
         check_batch(batch, split)
         names = self.programs.compiled_eval_names(batch, split)
         arrays = private_arrays(batch, split, names)
-        outputs, rows, padded = self._forward(state, arrays, split, index)
-        if self._through_host(rows, padded):
-            outputs = jax.device_get(outputs)
-        real = slice_outputs(outputs, rows, padded, f"eval, split `{split}`")
-        made = self._judged(state, real, arrays, split, index)
+        real, rows = self.outputs(state, arrays, at)
+        made = self.judged(state, real, arrays, at)
         given = [*arrays.values(), *jax.tree.leaves(real)]
         loss = made["loss"]
         if not isinstance(loss, MetricValue):
-            samples = rows or _samples(given)
+            samples = rows or majority(given)
             loss = Mean(np.asarray(loss, np.float64) * samples, samples)
         metrics = made.get("metrics", {})
         if self._metrics_on_host:
@@ -203,9 +210,53 @@ class Evaluation:
         """Whether outputs come to the host before they are judged."""
         return self._metrics_on_host or rows != padded
 
-    def _host(self, state: State) -> Experiment:
+    def host(self, state: State) -> Experiment:
         """The `self` of hooks that run on the host."""
         return live_self(self.experiment, self.programs.blueprint.fields, state.fields)
+
+    def outputs(self, state: State, arrays: Mapping[str, Any], at: At) -> Any:
+        """Outputs of the real rows, on the device or the host, and how many rows.
+
+        Without padding the number is 0: it is not known which axis is of samples.
+        """
+        outputs, rows, padded = self._forward(state, arrays, at)
+        if self._through_host(rows, padded):
+            outputs = jax.device_get(outputs)
+        return slice_outputs(outputs, rows, padded, f"eval, split `{at.split}`"), rows
+
+    def judged(
+        self,
+        state: State,
+        outputs: Any,
+        arrays: Mapping[str, Any],
+        at: At,
+        hooks: Iterable[str] = (),
+    ) -> dict[str, Any]:
+        """What compiled code makes of the outputs of real rows, by hook.
+
+        Args:
+            state: One boundary's numbers.
+            outputs: Of `forward`, on the device or the host.
+            arrays: Fields of the batch.
+            at: Which batch it is.
+            hooks: "loss" and "metrics", as far as they are compiled; all if not given.
+        """
+        judges = self._judges()
+        judges = {hook: judges[hook] for hook in hooks or judges}
+        fields = {
+            hook: self.programs.eval_names(hook, arrays, at.split) for hook in judges
+        }
+        wanted = {name for names in fields.values() for name in names}
+        placed = _place({name: arrays[name] for name in wanted}, state.device)
+        leaves = jax.device_put(jax.tree.leaves(outputs), state.device)
+        given = jax.tree.unflatten(jax.tree.structure(outputs), leaves)
+        found: dict[str, Any] = {}
+        for hook, make in judges.items():
+            batch = {name: placed[name] for name in fields[hook]}
+            step = make(given, batch)
+            out = step((*batch.values(), *_clock(state, at), *state.fields, *leaves))
+            found[hook] = jax.tree.unflatten(jax.tree.structure(step.out), out)
+        return found
 
     def _judges(self) -> dict[str, Callable[..., EvalStep]]:
         """What makes the programs that take outputs, by hook."""
@@ -215,9 +266,10 @@ class Evaluation:
         return judges
 
     def _forward(
-        self, state: State, arrays: Mapping[str, Any], split: str, index: int
+        self, state: State, arrays: Mapping[str, Any], at: At
     ) -> tuple[Any, int, int]:
         """Outputs on the device, with the rows that are real and those there are."""
+        split = at.split
         names = self.programs.eval_names("forward", arrays, split)
         chosen: Any = {name: arrays[name] for name in names}
         rows = padded = 0
@@ -226,35 +278,9 @@ class Evaluation:
             chosen, rows = pad_batch(chosen, padded, split)
         placed = _place(chosen, state.device)
         step = self.programs.evaluation(placed)
-        clock = self._clock(state, split, index)
-        leaves = step(
-            (*placed.values(), *clock, *state.fields, *state.params, *state.state)
-        )
+        inputs = (*state.fields, *state.params, *state.state)
+        leaves = step((*placed.values(), *_clock(state, at), *inputs))
         return jax.tree.unflatten(jax.tree.structure(step.out), leaves), rows, padded
-
-    def _judged(
-        self,
-        state: State,
-        outputs: Any,
-        arrays: Mapping[str, Any],
-        split: str,
-        index: int,
-    ) -> dict[str, Any]:
-        """What compiled code makes of the outputs of the real rows, by hook."""
-        judges = self._judges()
-        names = {hook: self.programs.eval_names(hook, arrays, split) for hook in judges}
-        wanted = {name for each in names.values() for name in each}
-        placed = _place({name: arrays[name] for name in wanted}, state.device)
-        leaves = jax.device_put(jax.tree.leaves(outputs), state.device)
-        given = jax.tree.unflatten(jax.tree.structure(outputs), leaves)
-        clock = self._clock(state, split, index)
-        found: dict[str, Any] = {}
-        for hook, make in judges.items():
-            fields = {name: placed[name] for name in names[hook]}
-            step = make(given, fields)
-            out = step((*fields.values(), *clock, *state.fields, *leaves))
-            found[hook] = jax.tree.unflatten(jax.tree.structure(step.out), out)
-        return found
 
     def _metrics(
         self, host: Experiment, outputs: Any, batch: Mapping[str, Any], split: str
@@ -271,12 +297,13 @@ class Evaluation:
             )
         return made
 
-    @staticmethod
-    def _clock(state: State, split: str, index: int) -> Arrays:
-        return (np.uint32(index), state.key, np.uint32(zlib.crc32(split.encode())))
+
+def _clock(state: State, at: At) -> Arrays:
+    split = np.uint32(zlib.crc32(at.split.encode()))
+    return (np.uint32(at.index), state.key, split)
 
 
-def _samples(arrays: Sequence[Any]) -> int:
+def majority(arrays: Sequence[Any]) -> int:
     """The rows of a batch that is not padded: the length that most arrays have."""
     lengths = Counter(np.shape(array)[0] for array in arrays if np.ndim(array))
     return max(lengths, key=lengths.__getitem__, default=1)

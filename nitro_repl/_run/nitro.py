@@ -31,8 +31,11 @@ from .call import call
 from .data import check_splits, first_batch
 from .evaluation import Evaluation, Padding, State
 from .live import Values, hyperparameters
+from .picture import Pictures
+from .pictures import FIRST, Wish, render
 from .plan import Plan, newest
 from .run import Run
+from .rundir import folder_of
 from .schedules import Schedules, check_horizon, schedules
 from .settings import resolve
 from .setup import blueprint, build, check, place
@@ -176,16 +179,11 @@ class Nitro:
         Raises:
             DataError: There is no such split, or a batch lacks a field.
         """
-        if not isinstance(split, str) or split not in self.data:
-            raise DataError(
-                f"there is no split `{split}`",
-                where="build_data",
-                fix=suggest(str(split), self.data),
-            )
+        loader = self.loader(split)
         self._say_if_stale()
         with self._width():
             state, evaluation = self._moment()
-            return evaluation.evaluate(state, self.data[split], split)
+            return evaluation.evaluate(state, loader, split)
 
     def predict(self, batch: Any) -> Any:
         """Outputs of `forward` in eval mode, as numpy arrays.
@@ -232,6 +230,49 @@ class Nitro:
             state, evaluation = self._moment()
             return call(state, evaluation.programs, name, inputs)
 
+    def render(
+        self,
+        split: str = "val",
+        *,
+        predictions: bool = True,
+        worst: int | None = None,
+        first: int = FIRST,
+    ) -> Pictures:
+        """Draw samples of a split with the hook `visualize`.
+
+        They show under the cell in a notebook, and are saved in the folder `figures`
+        of the latest run; before any, in that of the experiment. Figures of pyplot are
+        closed, and can be used all the same.
+
+        Args:
+            split: Name of the split.
+            predictions: Give `visualize` outputs of the model; without them it gets
+                None, and nothing is compiled.
+            worst: Draw so many samples with the highest loss, the highest first.
+            first: Draw so many of the first samples, if the worst are not asked for.
+
+        Raises:
+            HookError: There is no `visualize`, or the loss cannot rank samples.
+            DataError: There is no such split, or a batch lacks a field.
+
+        Example:
+            >>> handle.render(predictions=False)  # look at the data before training
+            >>> handle.render("test", worst=4)[0].index
+        """
+        wish = Wish(split, predictions, worst, first)
+        if self._run is not None:
+            self._say_if_stale()
+            return self._run.render(
+                split, predictions=predictions, worst=worst, first=first
+            )
+        root, name = self._settings["run_dir"], type(self.experiment).__name__
+        folder = None if root is None else folder_of(root, name) / "figures"
+        loader = self.loader(split)
+        self._say_if_stale()
+        with self._width():
+            state, evaluation = self._moment()
+            return render(evaluation, state, loader, wish, folder)
+
     def __repr__(self) -> str:
         name = type(self.experiment).__name__
         splits = ", ".join(
@@ -241,6 +282,20 @@ class Nitro:
         return f"<Nitro {name}: {splits}; {progress}>"
 
     # ---- for runs
+
+    def loader(self, split: str) -> Any:
+        """The loader of a split.
+
+        Raises:
+            DataError: There is none.
+        """
+        if not isinstance(split, str) or split not in self.data:
+            raise DataError(
+                f"there is no split `{split}`",
+                where="build_data",
+                fix=suggest(str(split), self.data),
+            )
+        return self.data[split]
 
     def budget(self) -> int | None:
         """Steps that one `train` does at most."""

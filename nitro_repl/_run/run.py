@@ -24,11 +24,13 @@ from ..errors import NitroError, RunError, suggest
 from . import registry
 from .call import call
 from .commands import LATER, Command, Mailbox
-from .evaluation import State
+from .evaluation import Evaluation, State
 from .failure import describe
 from .listeners import Listener, Listeners
 from .loading import leaves_of
 from .loop import Loop
+from .picture import Pictures
+from .pictures import FIRST, Wish, render
 from .record import Record
 from .schedules import Schedules, schedules
 from .start import new_loop
@@ -394,6 +396,23 @@ class Run:
                 fix=suggest(split, known),
             )
         return HistoryView(self.record.history.columns(split), split)
+
+    def render(
+        self,
+        split: str = "val",
+        *,
+        predictions: bool = True,
+        worst: int | None = None,
+        first: int = FIRST,
+    ) -> Pictures:
+        """Draw samples of a split with the state of one boundary: `Nitro.render`."""
+        wish, loader = Wish(split, predictions, worst, first), self.handle.loader(split)
+        with self.surroundings.width():
+            state, programs = self.state()
+            plan, padding = programs.blueprint, self.handle.padding
+            evaluation = Evaluation(plan.experiment, plan.hooks, programs, padding)
+            folder = self.record.directory.file("figures")
+            return render(evaluation, state, loader, wish, folder)
 
     @property
     def params(self) -> dict[str, Any]:

@@ -51,7 +51,7 @@ class RunDir:
             numbers = itertools.count(1)
             self.id, self.path = next(filter(None, map(_issue, numbers))), None
         else:
-            self.path = _create(Path(root), re.sub(r"[^\w.-]+", "_", experiment))
+            self.path = _create(folder_of(root, experiment))
             self.id = self.path.name
         self._record: dict[str, Json] = {"id": self.id, "experiment": experiment}
 
@@ -138,8 +138,12 @@ class RunDir:
         self.update(outcome=outcome, ended=_now(), **extras)
 
 
-def _create(root: Path, experiment: str) -> Path:
-    folder = root.absolute() / experiment
+def folder_of(root: str | os.PathLike[str], experiment: str) -> Path:
+    """Where the files of an experiment are, of all its runs."""
+    return Path(root).absolute() / re.sub(r"[^\w.-]+", "_", experiment)
+
+
+def _create(folder: Path) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         number = max(_numbers(folder), default=0) + 1
