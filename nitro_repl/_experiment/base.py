@@ -180,6 +180,26 @@ class Experiment:
         """The learning rate at step 0."""
         return 1e-3
 
+    def weight_decay(self) -> Any:
+        """Decoupled weight decay (Loshchilov and Hutter, 2019, arXiv:1711.05101)."""
+        return 0.0
+
+    def param_group(self, path: tuple[str, ...], leaf: Any) -> str:
+        """The group of a parameter, from its path and its shape and dtype."""
+        return "default"
+
+    def no_decay(self, path: tuple[str, ...], leaf: Any) -> bool:
+        """Whether weight decay leaves a parameter alone."""
+        return leaf.ndim <= 1
+
+    def frozen(self, path: tuple[str, ...], leaf: Any) -> bool:
+        """Whether a parameter is not trained at all."""
+        return False
+
+    def decay_anchor(self) -> Any:
+        """What weight decay pulls toward: "zero", "initial" or a tree of arrays."""
+        return "zero"
+
     def finalize_metrics(self, totals: dict[str, Any], split: str) -> dict[str, Any]:
         """What to report for a split, from its reduced metrics."""
         return totals

@@ -75,6 +75,13 @@ HOOKS: Mapping[str, Hook] = {
         Hook("optimizer", ("hp",), traced=True),
         Hook("learning_rate"),
         Hook("schedules"),
+        Hook("weight_decay"),
+        Hook("param_group", ("path", "leaf")),
+        Hook("no_decay", ("path", "leaf")),
+        Hook("frozen", ("path", "leaf")),
+        Hook("decay_anchor"),
+        Hook("clip_norm"),
+        Hook("ema"),
     )
 }
 

@@ -5,34 +5,61 @@ Each is a traced input of the optimizer program, so changing one never compiles.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import FunctionType
 from typing import Any
 
 import optax
 
 from ..errors import HookError, suggest
 
-NAMES = ("learning_rate",)
-"""The hyperparameters of a run, in order."""
+NAMES = ("learning_rate", "weight_decay")
+"""The hyperparameters of a run, in order; `head.learning_rate` is that of a group."""
+
+ANCHORS = "decay anchors"
+"""Where the arrays that weight decay pulls toward are, among the hyperparameters."""
+
+_GIVEN = {"value", "grad"}
 
 
 class Hyperparameters:
-    """The argument `hp` of the `optimizer` hook: `hp.learning_rate`."""
+    """The argument `hp` of the `optimizer` hook: `hp.learning_rate`.
+
+    Attributes:
+        decays: Whether `hp.weight_decay` was read: then decay is the optimizer's own.
+        decay: The same number, for who only applies it.
+    """
 
     def __init__(self, values: Mapping[str, Any]):
         self._values = dict(values)
+        self.decays = False
+        self.decay = self._values.get("weight_decay", 0.0)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
         try:
-            return self._values[name]
+            value = self._values[name]
         except KeyError:
             raise HookError(
                 f"there is no hyperparameter `hp.{name}`",
                 where="optimizer",
                 fix=suggest(name, self._values) + ", or a Device field by `self.name`",
             ) from None
+        self.decays = self.decays or name == "weight_decay"
+        return value
+
+
+def of_group(hyper: Mapping[str, Any], group: str) -> dict[str, Any]:
+    """The hyperparameters of a group, by their own names."""
+    own = {name: hyper.get(f"{group}.{name}", hyper.get(name)) for name in NAMES}
+    return {name: value for name, value in own.items() if value is not None}
+
+
+def anchors_of(hyper: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The arrays that weight decay pulls toward, by parameter."""
+    return hyper.get(ANCHORS, {})
 
 
 def transformation(optimizer: Callable[[Any], Any], hp: Hyperparameters) -> Any:
@@ -43,6 +70,7 @@ def transformation(optimizer: Callable[[Any], Any], hp: Hyperparameters) -> Any:
     """
     made = optimizer(hp)
     if isinstance(made, optax.MultiSteps):
+        _check_arguments(made.inner_opt)
         made = made.gradient_transformation()
     if callable(made) and not isinstance(made, optax.GradientTransformation):
         made = made(hp.learning_rate)
@@ -52,4 +80,51 @@ def transformation(optimizer: Callable[[Any], Any], hp: Hyperparameters) -> Any:
             where="optimizer",
             fix="return optax.adam(hp.learning_rate), for example",
         )
+    _check_arguments(made)
     return optax.with_extra_args_support(made)
+
+
+def _check_arguments(made: optax.GradientTransformation) -> None:
+    """Refuse a transformation whose update wants more than a train step can give."""
+    for function in _updates(made.update, set()):
+        wanted = {
+            name
+            for name, parameter in inspect.signature(function).parameters.items()
+            if parameter.kind is parameter.KEYWORD_ONLY
+            and parameter.default is parameter.empty
+        }
+        if missing := sorted(wanted - _GIVEN):
+            raise HookError(
+                f"this transformation needs {', '.join(f'`{n}`' for n in missing)} in "
+                "`update`, as line searches do; a train step computes one loss",
+                where="optimizer",
+                fix="write the step yourself in manual mode: the hook `train_step`\n"
+                "with `setup_optimizers`; or choose a rule without a line search",
+            )
+
+
+def _updates(value: Any, seen: set[int]) -> Iterator[Callable[..., Any]]:
+    """The update functions that a transformation is made of, through its closures."""
+    if id(value) in seen:
+        return
+    seen.add(id(value))
+    parts: Iterable[Any] = ()
+    if isinstance(value, FunctionType):
+        if list(inspect.signature(value).parameters)[:2] == ["updates", "state"]:
+            yield value
+        parts = [_inside(cell) for cell in value.__closure__ or ()]
+    elif isinstance(value, optax.GradientTransformation):
+        parts = (value.update,)
+    elif isinstance(value, Mapping):
+        parts = value.values()
+    elif isinstance(value, tuple | list):
+        parts = value
+    for part in parts:
+        yield from _updates(part, seen)
+
+
+def _inside(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # not yet filled
+        return None

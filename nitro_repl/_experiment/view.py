@@ -24,7 +24,8 @@ class Read:
 
     Attributes:
         kind: "const" (a GraphConst field), "device" (a Device field), "member" (a
-            method or class attribute), or "absent" (no such name).
+            method or class attribute), "absent" (no such name), or "recipe" (a part
+            of how parameters are updated).
     """
 
     kind: str
@@ -111,9 +112,14 @@ def traced_view(
     return _make(_State(experiment, hooks, device, training, program, reads, False))
 
 
-def host_view(experiment: Experiment, hooks: Hooks, reads: Reads) -> Any:
-    """Make the `self` of `build_model`: Host fields may be read, Device fields not."""
-    return _make(_State(experiment, hooks, {}, False, "build_model", reads, True))
+def host_view(
+    experiment: Experiment, hooks: Hooks, reads: Reads, hook: str = "build_model"
+) -> Any:
+    """Make the `self` of a hook whose result is baked in.
+
+    Host fields may be read, Device fields not.
+    """
+    return _make(_State(experiment, hooks, {}, False, hook, reads, True))
 
 
 def _make(state: _State) -> Any:

@@ -19,6 +19,7 @@ from .._experiment.view import Reads, traced_view
 from ..errors import HookError
 from .key import Snapshot, model_content
 from .model import Structure
+from .recipe import Recipe
 
 Batch = Mapping[str, jax.ShapeDtypeStruct]
 
@@ -30,7 +31,8 @@ class Blueprint:
     Attributes:
         experiment: Gives GraphConst values.
         hooks: The hooks as pinned for this run.
-        structure: The model without its numbers.
+        structure: The model without its numbers; frozen modules are in eval mode.
+        recipe: How each parameter is updated.
         fields: Avals of the Device fields, by name.
         hyper: Avals of the hyperparameters, by name.
         opt: Tree structure of the optimizer state.
@@ -42,6 +44,7 @@ class Blueprint:
     experiment: Experiment
     hooks: Hooks
     structure: Structure
+    recipe: Recipe
     fields: Mapping[str, Any]
     hyper: Mapping[str, Any]
     opt: Any

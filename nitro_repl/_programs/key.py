@@ -24,6 +24,7 @@ from .._experiment.device import default_device, signature as device_signature
 from .._experiment.hooks import Hooks
 from .._experiment.view import Read
 from .jax_values import KEPT_TRACER as KEPT_TRACER  # it teaches the walk, too
+from .recipe import Recipe
 
 Aval = tuple[tuple[int, ...], str, bool]
 
@@ -94,13 +95,21 @@ class Source:
         experiment: Gives GraphConst values.
         hooks: Gives methods and class attributes.
         device: Avals of the Device fields, by name.
+        recipe: How parameters are updated, where that is known.
 
     Attributes:
         models: Content of the model, by the form of the programs that hold it.
         spent: Whether user code has run since, which may have changed things.
     """
 
-    def __init__(self, experiment: Experiment, hooks: Hooks, device: Mapping[str, Any]):
+    def __init__(
+        self,
+        experiment: Experiment,
+        hooks: Hooks,
+        device: Mapping[str, Any],
+        recipe: Recipe | None = None,
+    ):
+        self.recipe = recipe
         self.experiment = experiment
         self.hooks = hooks
         self._device = device
@@ -110,7 +119,7 @@ class Source:
 
     def again(self) -> Source:
         """The same source with nothing remembered."""
-        return Source(self.experiment, self.hooks, self._device)
+        return Source(self.experiment, self.hooks, self._device, self.recipe)
 
     def content(self, read: Read) -> Fingerprint | Hashable:
         """The content behind a read: a fingerprint, or an aval signature."""
@@ -136,6 +145,8 @@ class Source:
     def _look(self, read: Read) -> Fingerprint | Hashable:
         if read.kind == "device":
             return _device_content(self._device.get(read.name))
+        if read.kind == "recipe":
+            return self.recipe.content(read.name) if self.recipe else None
         if read.kind == "const":
             value = getattr(self.experiment, read.name, None)
             name = f"GraphConst {read.name}"

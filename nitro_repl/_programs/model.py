@@ -63,6 +63,19 @@ class Structure:
             return self
         return replace(self, train=train, eval=evaluation)
 
+    def freezing(self, frozen: Sequence[bool]) -> Structure:
+        """The same with the modules in eval mode whose parameters are all frozen."""
+        if not any(frozen):
+            return self
+        marks = jax.tree.unflatten(self.params, frozen)
+        state = jax.tree.unflatten(self.state, [False] * self.state.num_leaves)
+        model = nnx.merge(self.train, marks, state)
+        for _, module in list(nnx.iter_modules(model)):
+            below = jax.tree.leaves(nnx.state(module, nnx.Param))
+            if below and all(below):
+                module.eval()
+        return replace(self, train=nnx.graphdef(model))
+
     def nested(self, leaves: Sequence[Any]) -> dict[str, Any]:
         """Parameter leaves as a plain nested dict."""
         return jax.tree.unflatten(self.tree, leaves)

@@ -7,41 +7,37 @@ anything else starts fresh and is listed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from .._experiment.base import Experiment
-from .._experiment.hooks import Hooks
-from .._experiment.hyper import Hyperparameters, transformation
-from .._experiment.view import Reads, traced_view
+from .._experiment.view import Reads
+from .blueprint import Blueprint
+from .update import OptimizerState, Update
 
 
 def initial(
-    experiment: Experiment, hooks: Hooks, reads: Reads, params: Any, values: Any
-) -> Any:
+    plan: Blueprint, reads: Reads, params: Sequence[Any], values: tuple[Any, Any]
+) -> OptimizerState:
     """The optimizer state of fresh parameters.
 
     Args:
-        experiment: Gives GraphConst values.
-        hooks: Gives `optimizer`.
+        plan: Gives the hook `optimizer` and how parameters are updated.
         reads: Filled with what `optimizer` reads.
-        params: Parameters as a nested dict of arrays.
+        params: One leaf per parameter.
         values: Pair of the Device fields and the hyperparameters, by name.
 
     Returns:
-        The state as optax made it, its leaves arrays of their own: no buffer is shared
-        with the parameters or between leaves, so all can be donated.
+        The state, its leaves arrays of their own: no buffer is shared with the
+        parameters or between leaves, so all can be donated.
     """
     fields, hyper = values
-    concrete = traced_view(
-        experiment, hooks, reads, device=fields, training=True, program="optimizer"
-    )
-    made = transformation(concrete.optimizer, Hyperparameters(hyper))
-    return jax.tree.map(_own, made.init(params))
+    view = plan.view({"fields": fields}, reads, "optimizer", training=True)
+    update = Update(plan.structure, plan.recipe, view.optimizer, hyper)
+    return jax.tree.map(_own, update.initial(params))
 
 
 @dataclass(frozen=True)
@@ -77,9 +73,35 @@ class Slot(NamedTuple):
     part: str
 
 
-def carry_over(old: Any, new: Any) -> CarriedOver:
-    """Fill a fresh optimizer state with what an old one has for the same slots."""
+def carried(old: OptimizerState, new: OptimizerState) -> CarriedOver:
+    """Fill a fresh optimizer state with what an old one has, whatever its groups.
+
+    A parameter that is in another group now takes its slots along; what a group has
+    once (a count) comes from the group of that name, else from any.
+    """
+    parts = [
+        carry_over(old.groups.get(group, ()), state, *old.groups.values())
+        for group, state in new.groups.items()
+    ]
+    ema = carry_over({"ema": old.ema}, {"ema": new.ema})
+    states = [part.state for part in parts]
+    groups = dict(zip(new.groups, states, strict=True))
+    kept = {slot for part in (*parts, ema) for slot in part.kept}
+    fresh = [slot for part in (*parts, ema) for slot in part.fresh]
+    dropped = [slot for part in (*parts, ema) for slot in part.dropped]
+    return CarriedOver(
+        OptimizerState(groups, ema.state["ema"]),
+        tuple(slot for part in (*parts, ema) for slot in part.kept),
+        tuple(dict.fromkeys(fresh)),
+        tuple(slot for slot in dict.fromkeys(dropped) if slot not in kept),
+    )
+
+
+def carry_over(old: Any, new: Any, *others: Any) -> CarriedOver:
+    """Fill a fresh state with what an old one, or others, have for the same slots."""
     have = dict(_slots(old))
+    for other in others:
+        have = {**dict(_slots(other)), **have}
     kept: dict[Slot, Any] = {}
     fresh: list[Slot] = []
     filled: list[Any] = []

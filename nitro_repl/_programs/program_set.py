@@ -369,7 +369,9 @@ class ProgramSet:
 
     @staticmethod
     def _source(blueprint: Blueprint) -> Source:
-        return Source(blueprint.experiment, blueprint.hooks, blueprint.fields)
+        return Source(
+            blueprint.experiment, blueprint.hooks, blueprint.fields, blueprint.recipe
+        )
 
 
 def batch_signature(batch: Avals) -> Hashable:

@@ -75,10 +75,12 @@ def moved(before: Program, source: Source, model: Fingerprint | None) -> list[st
 
 
 def _read_causes(read: Read, old: Any, new: Any) -> list[str]:
-    if old is None or old == new:
+    if old == new or (old is None and read.kind != "recipe"):
         return []
     if isinstance(old, Fingerprint) and isinstance(new, Fingerprint):
         return _content_causes(read, old, new)
+    if read.kind == "recipe":
+        return [_recipe_cause(read.name, old, new)]
     if read.kind == "device":
         return [f"Device field {read.name} has another shape or dtype"]
     if isinstance(new, Fingerprint):
@@ -92,6 +94,15 @@ def _content_causes(read: Read, old: Fingerprint, new: Fingerprint) -> list[str]
     if read.kind == "const":
         return [f"GraphConst {read.name} {_text(old)} -> {_text(new)}"]
     return explain(old, new) or [f"{read.name} changed"]
+
+
+def _recipe_cause(name: str, old: Any, new: Any) -> str:
+    if not isinstance(old, tuple) or not isinstance(new, tuple):
+        return f"{name} {old} -> {new}"
+    if len(old) != len(new):
+        return f"{name} of other parameters"
+    count = sum(a != b for a, b in zip(old, new, strict=True))
+    return f"{name} of {count} parameter{'' if count == 1 else 's'}"
 
 
 def _placed(read: Read, content: Fingerprint) -> str:

@@ -15,7 +15,6 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from .._experiment.hyper import Hyperparameters, transformation
 from .._experiment.routing import Route
 from .._experiment.view import Reads
 from .blueprint import Batch, Blueprint
@@ -23,6 +22,7 @@ from .clock import eval_clock, hook_arguments, train_clock
 from .guard import keep_if
 from .key import struct
 from .model import state_of
+from .recipe import PARTS
 from .results import (
     check_outputs,
     checked_metrics,
@@ -31,6 +31,7 @@ from .results import (
     split_loss,
 )
 from .spec import Program, Spec
+from .update import Update
 
 
 def forward(plan: Blueprint, batch: Batch) -> Spec:
@@ -40,7 +41,9 @@ def forward(plan: Blueprint, batch: Batch) -> Spec:
     def forward(groups: Any, reads: Reads) -> Any:
         hooks = plan.view(groups, reads, "forward", training=True)
         outputs, pullback, state = jax.vjp(
-            _applied(plan, hooks, groups, wanted), groups["params"], has_aux=True
+            _applied(plan, hooks, groups, wanted),
+            _trained(plan, reads, groups),
+            has_aux=True,
         )
         return outputs, state, pullback
 
@@ -138,11 +141,11 @@ def optimizer(plan: Blueprint, loss: Any) -> Spec:
 
     def optimizer(groups: Any, reads: Reads) -> Any:
         hooks = plan.view(groups, reads, "optimizer", training=True)
-        return _moved(plan, hooks, groups)
+        return _moved(plan, hooks, reads, groups)
 
     arguments = {
         "params": structure.param_avals,
-        "grads": structure.param_avals,
+        "grads": plan.recipe.trained(structure.param_avals),
         "opt": plan.opt_avals,
         "state": structure.state_avals,
         "new_state": structure.state_avals,
@@ -169,16 +172,16 @@ def step(plan: Blueprint, batch: Batch) -> Spec:
         hooks = plan.view(groups, reads, "step", training=True)
         apply = _applied(plan, hooks, groups, wanted)
 
-        def value(params: Any) -> Any:
-            outputs, state = apply(params)
+        def value(trained: Any) -> Any:
+            outputs, state = apply(trained)
             number, (_, metrics) = judge(hooks, reads, groups, outputs)
             return number, (state, metrics)
 
         (number, (state, metrics)), grads = jax.value_and_grad(value, has_aux=True)(
-            groups["params"]
+            _trained(plan, reads, groups)
         )
         made = {"loss": number, "grads": grads, "new_state": state}
-        return (*_moved(plan, hooks, {**groups, **made}), metrics)
+        return (*_moved(plan, hooks, reads, {**groups, **made}), metrics)
 
     arguments = {
         **plan.model_arguments(batch, wanted, train_clock()),
@@ -218,9 +221,10 @@ def evaluation(plan: Blueprint, batch: Batch) -> Spec:
 def _applied(
     plan: Blueprint, hooks: Any, groups: Mapping[str, Any], wanted: Route
 ) -> Callable[[Any], tuple[Any, Any]]:
-    """`forward` in train mode: parameters to outputs and new state."""
+    """`forward` in train mode: trained parameters to outputs and new state."""
 
-    def apply(params: Any) -> tuple[Any, Any]:
+    def apply(trained: Any) -> tuple[Any, Any]:
+        params = plan.recipe.whole(trained, groups["params"])
         model = plan.structure.merge(params, groups["state"], training=True)
         outputs = hooks.forward(model, **hook_arguments(wanted, groups))
         check_outputs(outputs, wanted)
@@ -261,24 +265,32 @@ class _Judge:
         return scalar(total, self.wanted), (total, metrics)
 
 
-def _moved(plan: Blueprint, hooks: Any, groups: Mapping[str, Any]) -> tuple[Any, ...]:
+def _trained(plan: Blueprint, reads: Reads, groups: Mapping[str, Any]) -> Any:
+    """The parameters that get a gradient."""
+    reads.add("recipe", "frozen")
+    return plan.recipe.trained(groups["params"])
+
+
+def _moved(
+    plan: Blueprint, hooks: Any, reads: Reads, groups: Mapping[str, Any]
+) -> tuple[Any, ...]:
     """Optimizer state, parameters, state, step, whether it was bad, and the numbers."""
-    structure = plan.structure
-    made = transformation(hooks.optimizer, Hyperparameters(groups["hyper"]))
-    clock, loss = groups["clock"], groups["loss"]
-    params = structure.nested(groups["params"])
-    grads = structure.nested(groups["grads"])
+    for part in PARTS:
+        reads.add("recipe", part)
+    update = Update(plan.structure, plan.recipe, hooks.optimizer, groups["hyper"])
+    clock, loss, grads = groups["clock"], groups["loss"], groups["grads"]
     opt = jax.tree.unflatten(plan.opt, groups["opt"])
-
-    def update() -> Any:
-        updates, after = made.update(grads, opt, params, value=loss, grad=grads)
-        stepped = jax.tree.leaves(optax.apply_updates(params, updates))
-        return plan.checked_opt(after), stepped, groups["new_state"]
-
     norm = optax.tree.norm(grads)
+
+    def moved() -> Any:
+        after, trained = update(groups["params"], grads, opt, loss, norm)
+        return plan.checked_opt(after), trained, groups["new_state"]
+
     good = jnp.isfinite(loss) & jnp.isfinite(norm) & ~clock["bad"]
     # Donated inputs are matched to outputs in order; any other order is copied.
-    kept = (groups["opt"], groups["params"], groups["state"])
+    kept = (groups["opt"], plan.recipe.trained(groups["params"]), groups["state"])
+    opt, trained, state = keep_if(good, moved, kept)
+    params = plan.recipe.whole(trained, groups["params"])
     numbers = jnp.stack([loss, norm.astype(loss.dtype)])
     step = clock["step"] + good.astype(clock["step"].dtype)
-    return (*keep_if(good, update, kept), step, ~good, numbers)
+    return opt, params, state, step, ~good, numbers

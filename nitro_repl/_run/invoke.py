@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from .._experiment.base import Experiment
+from .._experiment.hyper import NAMES
 from .._programs.cache import programs
 from ..errors import MagicError, suggest
 from . import registry
@@ -113,7 +114,7 @@ def field_types(verb: Verb, experiment: Any) -> dict[str, Any]:
         experiment = experiment.experiment
     types = {name: field.type for name, field in experiment.__fields__.items()}
     if verb.name == "set":
-        types = {"learning_rate": float, **types}
+        types = {**dict.fromkeys(NAMES, float), **types}
     return types
 
 

@@ -5,8 +5,9 @@ A change is checked whole before any of it holds, and never changes an aval.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import jax
@@ -15,10 +16,10 @@ import numpy as np
 from .._experiment.base import Experiment
 from .._experiment.device import default_device, place, plain, signature
 from .._experiment.fields import Field, Residency
-from .._experiment.hooks import Hooks
-from .._experiment.hyper import NAMES
+from .._experiment.hyper import ANCHORS, NAMES
 from .._programs.key import struct
-from ..errors import FieldError, SettingError, suggest
+from ..errors import FieldError, suggest
+from .rates import DECAY, Rates
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,7 @@ class Values:
         experiment: Gives the Device fields their first values.
         hyper: First values of the hyperparameters, as numbers.
         like: Live values, which go on wherever they fit.
+        anchors: Arrays that weight decay pulls toward, by parameter.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class Values:
         experiment: Experiment,
         hyper: Mapping[str, float],
         like: Values | None = None,
+        anchors: Mapping[str, Any] = MappingProxyType({}),
     ):
         self.experiment = experiment
         self.device = default_device()
@@ -87,6 +90,14 @@ class Values:
         }  # fmt: skip
         self._hyper = tuple(sorted(hyper))
         self._shown = self._hyper
+        self._rates = Rates(hyper)
+        self._sources = anchors
+        self._anchors = {
+            name: like._anchors[name]
+            if like is not None and like._sources.get(name) is array
+            else jax.device_put(array, self.device)
+            for name, array in anchors.items()
+        }
         if like is None:
             self._refresh()
         else:
@@ -99,8 +110,9 @@ class Values:
 
     @property
     def hyper(self) -> dict[str, Any]:
-        """Values of the hyperparameters, on the device."""
-        return {name: self._values[name] for name in self._hyper}
+        """Values of the hyperparameters, on the device, and the anchors of decay."""
+        values = {name: self._values[name] for name in self._hyper}
+        return {**values, ANCHORS: self._anchors} if self._anchors else values
 
     @property
     def avals(self) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -116,6 +128,10 @@ class Values:
     def hyper_names(self) -> tuple[str, ...]:
         """Names of the hyperparameters."""
         return self._hyper
+
+    def tied(self, base: str) -> dict[str, float]:
+        """The values of groups that go with a base value, with their ratios to it."""
+        return self._rates.tied(base)
 
     def scalar(self, name: str) -> Scalar | None:
         """What a value is cast to that is a single number, else None."""
@@ -151,8 +167,16 @@ class Values:
         """All values as Python numbers or numpy arrays."""
         return {name: plain(value) for name, value in self._values.items()}
 
-    def set(self, changes: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    def set(
+        self,
+        changes: Mapping[str, Any],
+        check: Callable[[Mapping[str, float]], None] = lambda numbers: None,
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
         """Change values.
+
+        Args:
+            changes: New values by name.
+            check: Refuses hyperparameters, which it gets before they hold.
 
         Returns:
             The values before and after, of the names that were changed.
@@ -164,6 +188,14 @@ class Values:
             name: place(value, self._field(name), self._values[name])
             for name, value in changes.items()
         }
+        numbers = {name: plain(made[name]) for name in self._hyper if name in made}
+        followed, rates = self._rates.after(numbers, self.numbers)
+        made |= {
+            name: place(value, self._declared[name]) for name, value in followed.items()
+        }
+        if any(name.endswith(DECAY) for name in (*numbers, *followed)):
+            check({**numbers, **followed})
+        self._rates = rates
         before = {name: plain(self._values[name]) for name in made}
         self._values |= made
         self._refresh()
@@ -175,6 +207,12 @@ class Values:
             mine = self._values.get(name)
             if mine is not None and signature(mine) == signature(value):
                 self._values[name] = value
+        self._rates = self._rates.keeping(other._rates)
+        for base in NAMES:  # a group that is new goes with the live base
+            for name, ratio in self.tied(base).items():
+                if name not in other._values:
+                    number = ratio * plain(self._values[base])
+                    self._values[name] = place(number, self._declared[name])
         self._refresh()
 
     def _begins_as(self, other: Values, name: str) -> bool:
@@ -231,30 +269,3 @@ class Values:
             for f in type(self.experiment).__fields__.values()
             if f.residency is Residency.DEVICE
         }
-
-
-def hyperparameters(
-    experiment: Experiment, hooks: Hooks, settings: Mapping[str, Any]
-) -> dict[str, float]:
-    """First values of the hyperparameters: keyword, else field, else hook.
-
-    Raises:
-        SettingError: One is not a number.
-    """
-    values: dict[str, float] = {}
-    for name in NAMES:
-        if name in settings:
-            value = settings[name]
-        elif name in type(experiment).__fields__:
-            value = getattr(experiment, name)
-        else:
-            value = hooks.call(experiment, name)
-        try:
-            values[name] = float(value)
-        except (TypeError, ValueError):
-            raise SettingError(
-                f"`{name}` is {value!r}, not a number",
-                where=f"{type(experiment).__name__}.{name}",
-                fix=f"return a number, for example {name} = 1e-3",
-            ) from None
-    return values

@@ -29,11 +29,14 @@ from ..errors import DataError, NitroError, RunError, SettingError, suggest
 from .batches import batch_arrays
 from .call import call
 from .data import check_splits, first_batch
+from .decay import check_decay, scheduled_decay
 from .evaluation import Evaluation, Padding, State
-from .live import Values, hyperparameters
+from .live import Values
 from .picture import Pictures
 from .pictures import FIRST, Wish, render
 from .plan import Plan, newest
+from .rates import hyperparameters
+from .recipes import settle
 from .run import Run
 from .rundir import folder_of
 from .schedules import Schedules, check_horizon, schedules
@@ -51,10 +54,10 @@ class Nitro:
         **settings: `seed=0`, `run_dir="runs"` (None for no files), `max_epochs`,
             `max_steps`, `eval_every="1 epoch"`, `log_every=1`, `logger` (default: JSON
             lines in the run's directory; None for none), `checkpointer=None`,
-            `learning_rate`, `pad_eval=True`, `fuse=False`,
-            `metrics_residency="host"` ("device": `metrics` is compiled). A keyword wins
-            over a method or field of the experiment of that name, which wins over the
-            default.
+            `learning_rate`, `weight_decay`, `clip_norm`, `ema`, `pad_eval=True`,
+            `fuse=False`, `metrics_residency="host"` ("device": `metrics` is compiled).
+            A keyword wins over a method or field of the experiment of that name, which
+            wins over the default.
 
     Raises:
         NitroError: Something is wrong with the experiment; nothing was compiled.
@@ -310,6 +313,7 @@ class Nitro:
     def _schedules(self, horizon: int | None) -> Schedules:
         """What the values of a new run follow; says which settings that replaces."""
         made = schedules(self.experiment, self.hooks, self.values, horizon)
+        check_decay(self.blueprint, self.values, scheduled_decay(made.curves))
         for name in sorted(made.names & self._settings.keys()):
             tell(
                 f"nitro: `{name}` follows its schedule; "
@@ -321,15 +325,19 @@ class Nitro:
         """Make what depends on the JAX settings of this thread."""
         self._prepared_under = thread_settings()
         self._surroundings = Surroundings()
-        hyper = hyperparameters(self.experiment, self.hooks, self._settings)
-        self.values = Values(self.experiment, hyper)
+        experiment, hooks, settings = self.experiment, self.hooks, self._settings
+        self.settled = settle(experiment, hooks, settings, self.built)
+        recipe, anchors = self.settled.recipe, self.settled.anchors
+        hyper = hyperparameters(experiment, hooks, settings, recipe.names)
+        self.values = Values(experiment, hyper, anchors=anchors)
         self.key = jax.device_put(
             jax.random.key(self._settings["seed"]), self.values.device
         )
-        source = Source(self.experiment, self.hooks, self.values.avals[0])
+        source = Source(experiment, hooks, self.values.avals[0], recipe)
         made = blueprint(source, self.built.structure, self.values)
         on_device = self._settings["metrics_residency"] == "device"
         self.blueprint = replace(made, device_metrics=on_device)
+        check_decay(self.blueprint, self.values)
         self._programs = ProgramSet(self.blueprint, self.cache, self._asker)
         self.first = self._check_batches()
 
@@ -395,7 +403,7 @@ class Nitro:
         """Names of programs made without a run whose code has moved on."""
         now = Plan(
             self.experiment, self.hooks, self.built, self.blueprint, self.values,
-            self._programs.look,
+            self._programs.look, self.settled,
         )  # fmt: skip
         try:
             with light_look():

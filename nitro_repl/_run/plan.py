@@ -18,18 +18,26 @@ from .._programs import disk
 from .._programs.blueprint import Blueprint
 from .._programs.key import Source
 from ..errors import SwapError
-from .live import Values, hyperparameters
+from .live import Values
+from .rates import hyperparameters
+from .recipes import Settled, settle
 from .schedules import Schedules
 from .setup import Built, blueprint, build
 
+_FORWARD = ("forward", "build_model", "frozen")
+_LOSS = ("loss", "train_metrics")
+_OPTIMIZER = (
+    "optimizer", "param_group", "no_decay", "decay_anchor", "clip_norm", "ema",
+    "frozen", "learning_rate", "weight_decay",
+)  # fmt: skip
 PROGRAM_HOOKS: Mapping[str, tuple[str, ...]] = {
-    "forward": ("forward", "build_model"),
-    "loss": ("loss", "train_metrics"),
-    "backward": ("forward", "build_model"),
-    "optimizer": ("optimizer",),
+    "forward": _FORWARD,
+    "loss": _LOSS,
+    "backward": _FORWARD,
+    "optimizer": _OPTIMIZER,
     "eval": ("forward", "build_model"),
     "metrics": ("metrics", "finalize_metrics"),
-    "step": ("forward", "build_model", "loss", "train_metrics", "optimizer"),
+    "step": (*_FORWARD, *_LOSS, *_OPTIMIZER),
 }
 """The hooks that `swap("loss")` takes."""
 
@@ -45,6 +53,7 @@ class Plan:
 
     Attributes:
         source: The look at the code that it was made with.
+        settled: How parameters are updated.
         notes: What is new in the fields, in words.
         schedules: What its values follow, once it is to be switched to.
     """
@@ -55,6 +64,7 @@ class Plan:
     blueprint: Blueprint
     values: Values
     source: Source
+    settled: Settled
     notes: tuple[str, ...] = ()
     schedules: Schedules | None = None
 
@@ -87,16 +97,17 @@ def newest(
     hooks = hooks.bind(**(bound or {}))
     experiment, notes = _carry_fields(now.experiment, cls)
     _check_data(now.hooks, hooks)
-    hyper = hyperparameters(experiment, hooks, settings)
-    values = Values(experiment, hyper, like=live)
-    source = Source(experiment, hooks, values.avals[0])
     built = now.built
+    settled = settle(experiment, hooks, settings, built, now.settled)
+    hyper = hyperparameters(experiment, hooks, settings, settled.recipe.names)
+    values = Values(experiment, hyper, like=live, anchors=settled.anchors)
+    source = Source(experiment, hooks, values.avals[0], settled.recipe)
     if not built.made.is_current(source):
         built = _rebuilt(experiment, hooks, settings["seed"], built)
         source = source.again()  # `build_model` has run
     made = blueprint(source, built.structure, values, now.blueprint)
     made = replace(made, device_metrics=now.blueprint.device_metrics)
-    return Plan(experiment, hooks, built, made, values, source, tuple(notes))
+    return Plan(experiment, hooks, built, made, values, source, settled, tuple(notes))
 
 
 def newest_experiment(cls: type[Experiment]) -> type[Experiment]:

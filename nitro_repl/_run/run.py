@@ -10,6 +10,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -24,6 +25,7 @@ from ..errors import NitroError, RunError, suggest
 from . import registry
 from .call import call
 from .commands import LATER, Command, Mailbox
+from .decay import check_decay
 from .evaluation import Evaluation, State
 from .failure import describe
 from .listeners import Listener, Listeners
@@ -207,7 +209,8 @@ class Run:
         def apply(loop: Loop, command: Command) -> None:
             if not override:
                 loop.schedules.check_set(wanted)
-            before, after = loop.values.set(wanted)
+            plan, values = loop.programs.blueprint, loop.values
+            before, after = values.set(wanted, partial(check_decay, plan, values))
             loop.schedules.hold(wanted)
             self._record(command, loop, before=before, after=after)
 
@@ -228,7 +231,9 @@ class Run:
                 after = {name: loop.values.plain()[name]}
             else:
                 initial = loop.values.initial.get(name)
-                before, after = loop.values.set({name: initial})
+                plan, values = loop.programs.blueprint, loop.values
+                refuse = partial(check_decay, plan, values)
+                before, after = values.set({name: initial}, refuse)
             self._record(command, loop, before=before, after=after)
 
         self._worker.ask("unset", apply)

@@ -53,6 +53,7 @@ class Schedules:
         self.held: frozenset[str] = frozenset()
         self._blocks: dict[str, _Block] = {}
         self._settled: dict[str, _Block] = {}
+        self._scaled: dict[str, tuple[_Block, float, _Block]] = {}
 
     @property
     def names(self) -> frozenset[str]:
@@ -76,6 +77,7 @@ class Schedules:
                 continue
             place = step - block.start
             changed[name] = (block.numbers[place], block.leaves[place])
+            changed |= self._of_groups(name, values, block, place)
             self._settled[name] = block
         if changed:
             values.follow(changed)
@@ -90,6 +92,7 @@ class Schedules:
     def hold(self, names: Iterable[str]) -> None:
         """Leave values as they are set by hand."""
         self.held |= self.curves.keys() & set(names)
+        self._settled.clear()  # what goes with a value that was set may be scheduled
 
     def release(self, name: str) -> bool:
         """Follow the schedule of a value again; false if it has none."""
@@ -117,6 +120,24 @@ class Schedules:
                     fix=f"run.set({_keyword(name)}, override=True), or\n"
                     f"%nitro set {name} ... --override; unset gives it back",
                 )
+
+    def _of_groups(
+        self, base: str, values: Values, block: _Block, place: int
+    ) -> dict[str, tuple[Any, Any]]:
+        """What the values of groups have that go with a scheduled one."""
+        changed: dict[str, tuple[Any, Any]] = {}
+        for name, ratio in values.tied(base).items():
+            if name in self.curves:
+                continue
+            of, at, scaled = self._scaled.get(name, (None, None, block))
+            if of is not block or at != ratio:
+                kind = values.scalar(name)
+                assert kind is not None, name
+                numbers = [ratio * number for number in block.numbers]
+                scaled = _Block(block.start, numbers, kind.place(numbers), block.same)
+                self._scaled[name] = (block, ratio, scaled)
+            changed[name] = (scaled.numbers[place], scaled.leaves[place])
+        return changed
 
     def _evaluate(self, name: str, values: Values, step: int) -> _Block:
         start = step - step % BLOCK

@@ -25,6 +25,9 @@ SETTINGS: Mapping[str, Any] = {
     "logger": object,
     "checkpointer": object,
     "learning_rate": float,
+    "weight_decay": float,
+    "clip_norm": float | None,
+    "ema": float | None,
     "pad_eval": bool,
     "fuse": bool,
     "metrics_residency": str,
@@ -46,7 +49,6 @@ _DEFAULTS: Mapping[str, Any] = {
     "fuse": False,
     "metrics_residency": "host",
 }
-_HYPER = {"learning_rate"}
 _EVERY = re.compile(r"(\d+)\s*(epoch|step)s?$")
 
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 from flax import nnx
 
 from .._experiment.base import Experiment
@@ -20,7 +19,9 @@ from .._programs.key import Snapshot, Source, struct
 from .._programs.model import Leaves, Structure, take_apart
 from .._programs.optimizer_state import initial
 from .._programs.persistent import compiling
+from .._programs.recipe import Recipe
 from .._programs.trace import epoch
+from .._programs.update import OptimizerState
 from ..errors import FieldError
 from .live import Values
 
@@ -111,47 +112,49 @@ def blueprint(
     """What the programs are made from.
 
     Args:
-        source: The experiment and its hooks, as they are now.
-        structure: Of the model.
+        source: The experiment, its hooks and how parameters are updated, as of now.
+        structure: Of the model, nothing frozen yet.
         values: Give the avals of Device fields and hyperparameters.
         like: An earlier one; if `optimizer` still says the same, so does its state.
     """
     experiment, hooks = source.experiment, source.hooks
+    recipe = source.recipe or Recipe.plain(len(structure.names))
+    structure = structure.freezing(recipe.frozen)
     fields, hyper = values.avals
     if (
         like is not None
         and (like.fields, like.hyper) == (fields, hyper)
         and like.structure.same_leaves(structure)
+        and like.recipe == recipe
         and like.opt_made.is_current(source)
     ):
         return replace(like, experiment=experiment, hooks=hooks, structure=structure)
     before, reads = source.again(), Reads()
     source.spent = True  # the hook runs now
+    nothing = Snapshot((), None)
+    bare = Blueprint(
+        experiment, hooks, structure, recipe, fields, hyper, None, (), nothing
+    )
 
-    def init() -> Any:
-        params = [jnp.zeros(a.shape, a.dtype) for a in structure.param_avals]
-        given = (values.fields, values.hyper)
-        return initial(experiment, hooks, reads, structure.nested(params), given)
+    def init(params: Any) -> Any:
+        return initial(bare, reads, params, (values.fields, values.hyper))
 
     with hooks_explained("optimizer"), epoch():
-        opt = jax.eval_shape(init)
+        opt = jax.eval_shape(init, structure.param_avals)
     leaves, tree = jax.tree.flatten(opt)
-    made = Snapshot.of(reads, before)
-    opt_avals = tuple(map(struct, leaves))
-    return Blueprint(experiment, hooks, structure, fields, hyper, tree, opt_avals, made)
+    return replace(
+        bare,
+        opt=tree,
+        opt_avals=tuple(map(struct, leaves)),
+        opt_made=Snapshot.of(reads, before),
+    )
 
 
 @compiling()
-def optimizer_state(plan: Blueprint, params: Leaves, values: Values) -> Any:
-    """A fresh optimizer state for these parameters, as optax makes it."""
+def optimizer_state(plan: Blueprint, params: Leaves, values: Values) -> OptimizerState:
+    """A fresh optimizer state for these parameters."""
     with hooks_explained("optimizer"):
-        return initial(
-            plan.experiment,
-            plan.hooks,
-            Reads(),
-            plan.structure.nested(params),
-            (values.fields, values.hyper),
-        )
+        return initial(plan, Reads(), params, (values.fields, values.hyper))
 
 
 def place(leaves: Leaves, device: Any) -> Leaves:

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 def new_loop(handle: Nitro, run: Run, record: Record, followed: Schedules) -> Loop:
     """What a new run steps with, from the handle's initial state."""
     settings, built = handle.settings, handle.built
-    values = Values(handle.experiment, handle.values.numbers)
+    anchors = handle.settled.anchors
+    values = Values(handle.experiment, handle.values.numbers, anchors=anchors)
     device = values.device
     followed.begin(values)
     followed.apply(values, 0)

@@ -16,7 +16,7 @@ import jax
 
 from .._code.arrays import light_look
 from .._experiment.hooks import Hooks
-from .._programs.optimizer_state import carry_over
+from .._programs.optimizer_state import carried
 from .._programs.program_set import ProgramSet
 from .._programs.report import Reasons
 from .._programs.spec import Asker
@@ -25,6 +25,7 @@ from .._text import tell
 from ..errors import NitroError, RunError, SwapError, suggest
 from . import host_hooks, registry
 from .commands import Command
+from .decay import check_decay, scheduled_decay
 from .failure import describe
 from .plan import PROGRAM_HOOKS, Plan, newest, newest_experiment
 from .requests import Bound, Request, Requests
@@ -74,6 +75,7 @@ class Swapper:
             loop.programs.blueprint,
             loop.values,
             loop.programs.look,
+            handle.settled,
             schedules=loop.schedules,
         )
 
@@ -225,6 +227,9 @@ class Swapper:
         horizon, step = self._loop.schedules.horizon, self._loop.step
         followed = schedules(plan.experiment, plan.hooks, plan.values, horizon, step)
         plan = replace(plan, schedules=followed)
+        decays = scheduled_decay(followed.curves)
+        if decays or plan.blueprint.opt_made is not self._plan.blueprint.opt_made:
+            check_decay(plan.blueprint, plan.values, decays)
         made = ProgramSet(
             plan.blueprint,
             self._run.handle.cache,
@@ -319,8 +324,7 @@ def _take_optimizer(loop: Loop, plan: Plan) -> list[str]:
     if (new.opt, new.opt_avals) == (old.opt, old.opt_avals):
         return []
     fresh = optimizer_state(new, loop.carry.params, plan.values)
-    before = jax.tree.unflatten(old.opt, loop.carry.opt)
-    taken = carry_over(before, fresh)
+    taken = carried(jax.tree.unflatten(old.opt, loop.carry.opt), fresh)
     leaves = place(tuple(jax.tree.leaves(taken.state)), loop.values.device)
     loop.carry = loop.carry._replace(opt=leaves)
     return [f"optimizer state: {taken}"]

@@ -182,6 +182,7 @@ def test_values_that_are_set_during_a_compile_stay():
         assert {row.name: row.value for row in run.status().values} == {
             "smoothing": 0.5,
             "learning_rate": 0.125,
+            "weight_decay": 0.0,
         }
         assert run.progress().note == ""
         run.advance(1)
