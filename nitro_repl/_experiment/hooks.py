@@ -74,6 +74,8 @@ HOOKS: Mapping[str, Hook] = {
         Hook("save_figure", ("figure", "stem")),
         Hook("optimizer", ("hp",), traced=True),
         Hook("learning_rate"),
+        Hook("train_step", ("model", "optimizers"), batch=True, traced=True),
+        Hook("setup_optimizers", ("model",), traced=True),
         Hook("schedules"),
         Hook("weight_decay"),
         Hook("param_group", ("path", "leaf")),
@@ -208,6 +210,15 @@ class Hooks(Mapping[str, Any]):
             ):
                 found[id(function.__globals__)] = function.__globals__
         return tuple(found.values())
+
+    @property
+    def manual(self) -> bool:
+        """Whether the user's own `train_step` is the step."""
+        return self.defines("train_step")
+
+    def requires(self, name: str) -> bool:
+        """Whether a hook of the table must be defined."""
+        return HOOKS[name].required and not (self.manual and name == "loss")
 
     def defines(self, name: str) -> bool:
         """Whether the class has this hook."""

@@ -13,7 +13,7 @@ import jax
 
 from .._code.fingerprint import Fingerprint
 from .._experiment.base import Experiment
-from .._experiment.hooks import HOOKS, Hooks, missing
+from .._experiment.hooks import Hooks, missing
 from .._experiment.routing import Route, route
 from .._experiment.view import Reads, traced_view
 from ..errors import HookError
@@ -63,7 +63,7 @@ class Blueprint:
     def route(self, hook: str) -> Route:
         """Which batch fields a hook gets; an undefined optional hook gets none."""
         if not self.hooks.defines(hook):
-            if HOOKS[hook].required:
+            if self.hooks.requires(hook):
                 raise missing(hook, type(self.experiment).__name__)
             return Route(hook)
         return route(self.hooks[hook], hook)
@@ -113,7 +113,7 @@ class Blueprint:
         if tree != self.opt or shapes != [leaf.shape for leaf in self.opt_avals]:
             raise HookError(
                 "the optimizer's state changes its structure in `update`",
-                where="optimizer",
+                where="setup_optimizers" if self.hooks.manual else "optimizer",
                 fix="return a transformation whose update keeps what its init made",
             )
         return leaves

@@ -107,7 +107,8 @@ def hook_error(what: str, error: Exception) -> HookError:
         return HookError(
             "the model changes state (Dropout, BatchNorm) in jax.lax.scan or jax.vmap",
             where=f"{what}, {where}",
-            fix="use nnx.scan or nnx.vmap there, or draw from the hook's own `key`",
+            fix="use nnx.scan or nnx.vmap there, or draw from the hook's own `key`;\n"
+            "in nnx.grad, call that part of the model outside or give it as argument",
         )
     first = (str(error).strip().splitlines() or [""])[0][:300]
     return HookError(

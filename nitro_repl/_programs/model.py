@@ -169,9 +169,14 @@ def _says_the_same(old: object, new: object) -> bool:
 
 def state_of(model: nnx.Module) -> Leaves:
     """The non-Param leaves of a module after a call, sown intermediates dropped."""
+    return parts_of(model)[1]
+
+
+def parts_of(model: nnx.Module) -> tuple[Leaves, Leaves]:
+    """Parameter leaves and other leaves of a module after a call."""
     nnx.pop(model, nnx.Intermediate)
-    _, _, state = nnx.split(model, nnx.Param, ...)
-    return tuple(jax.tree.leaves(state))
+    _, params, state = nnx.split(model, nnx.Param, ...)
+    return tuple(jax.tree.leaves(params)), tuple(jax.tree.leaves(state))
 
 
 def copies(leaves: Sequence[Any]) -> Leaves:

@@ -6,7 +6,7 @@ be of newer code than those beside it: that is refused, never mixed.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 
 from .._code.diff import explain
 from .._code.fingerprint import Fingerprint
@@ -17,8 +17,15 @@ from .candidate import moves
 from .key import Source, digest_of
 from .spec import Program
 
-HOOKS = {
-    "train": ("forward", "loss", "train_metrics", "optimizer"),
+HOOKS: Mapping[str, tuple[str, ...]] = {
+    "train": (
+        "forward",
+        "loss",
+        "train_metrics",
+        "optimizer",
+        "train_step",
+        "setup_optimizers",
+    ),
     "eval": ("forward",),
     "value": ("loss",),
     "metrics": ("metrics",),

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 import jax
 
 from .._code.arrays import light_look
-from ..errors import StaleError
-from . import disk, metrics, training
+from ..errors import HookError, StaleError
+from . import disk, manual, metrics, training
 from .blueprint import Batch, Blueprint
 from .by_shape import ByShape, Key
 from .cache import ProgramCache
@@ -110,9 +110,10 @@ class ProgramSet:
         Raises:
             DataError: One that a hook needs is missing.
         """
-        return self._wanted(
-            ("forward", "loss", "train_metrics"), tuple(available), "train"
-        )
+        hooks = ("forward", "loss", "train_metrics")
+        if self.blueprint.hooks.manual:
+            hooks = ("train_step",)
+        return self._wanted(hooks, tuple(available), "train")
 
     def eval_names(
         self, hook: str, available: Iterable[str], split: str
@@ -142,6 +143,13 @@ class ProgramSet:
         if split == "train":
             self.train_names(available)
         else:
+            hooks = self.blueprint.hooks
+            if not (hooks.defines("loss") or hooks.defines("metrics")):
+                raise HookError(
+                    f"there is nothing to say about the split `{split}`",
+                    where=type(self.blueprint.experiment).__name__,
+                    fix="write `metrics` or `loss`, or leave the split out",
+                )
             for hook in ("forward", "loss", "metrics"):
                 self.eval_names(hook, available, split)
 
@@ -306,6 +314,8 @@ class ProgramSet:
             "params": plan.structure.param_avals,
             "state": plan.structure.state_avals,
         }
+        if plan.hooks.manual:
+            return FusedStep(self._find(manual.step(plan, batch)), groups, manual=True)
         if self.fuse:
             return FusedStep(self._find(training.step(plan, batch)), groups)
         forward = self._find(training.forward(plan, batch))

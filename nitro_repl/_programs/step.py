@@ -51,10 +51,13 @@ class TrainStep(Protocol):
     Attributes:
         programs: In the order they run.
         metrics: The tree of the train metrics.
+        manual: Whether it is the user's own; then its second number is no gradient
+            norm, but 0 where all that it told and made is finite.
     """
 
     programs: tuple[Program, ...]
     metrics: Any
+    manual: bool
 
     def __call__(
         self, carry: Carry, batch: Arrays, key: Any, inputs: Arrays
@@ -77,6 +80,8 @@ class SplitStep:
         forward: Likewise `loss`, `backward`, `optimizer`: the programs.
         groups: Pytrees of avals per group of step inputs; fixes the order of arrays.
     """
+
+    manual = False
 
     def __init__(
         self, forward: Program, loss: Program, backward: Program, optimizer: Program,
@@ -120,10 +125,14 @@ class FusedStep:
     Args:
         program: The program.
         groups: Pytrees of avals per group of step inputs; fixes the order of arrays.
+        manual: Whether it is the user's `train_step`.
     """
 
-    def __init__(self, program: Program, groups: Mapping[str, Any]):
+    def __init__(
+        self, program: Program, groups: Mapping[str, Any], *, manual: bool = False
+    ):
         self.programs = (program,)
+        self.manual = manual
         self._step = _Wires(groups).call(program)
         self.metrics = program.out[-1]
         self._sizes = tuple(len(jax.tree.leaves(part)) for part in program.out[:3])

@@ -33,6 +33,8 @@ def check_decay(
     Raises:
         HookError: The optimizer decays weights by itself.
     """
+    if plan.hooks.manual:
+        return
     numbers = {**values.numbers, **(numbers or {})}
     for group in plan.recipe.names:
         decay = numbers.get(f"{group}.weight_decay", numbers.get("weight_decay", 0.0))

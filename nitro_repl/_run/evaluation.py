@@ -119,17 +119,19 @@ class Evaluation:
         try:
             while (batch := self.next_batch(iterator, split)) is not None:
                 loss, metrics, rows = self._batch(state, host, batch, At(split, index))
-                losses.add({"loss": loss})
+                losses.add({} if loss is None else {"loss": loss})
                 totals.add(metrics, rows)
                 index += 1
                 self.between()
         finally:
             close_iterator(iterator)
-        loss = {f"{split}_loss": losses.compute().get("loss", float("nan"))}
+        told: dict[str, Any] = {}
+        if self.hooks.defines("loss"):
+            told[f"{split}_loss"] = losses.compute().get("loss", float("nan"))
         computed = totals.compute()
         with hooks_explained("finalize_metrics"):
             final = self.hooks.call(
-                host, "finalize_metrics", {**computed, **loss}, split
+                host, "finalize_metrics", {**computed, **told}, split
             )
         if not isinstance(final, Mapping):
             raise HookError(
@@ -144,7 +146,7 @@ class Evaluation:
                 where=where,
                 fix=f"name it otherwise, for example `{name}_metric`",
             )
-        return {**loss, **named}
+        return {**told, **named}
 
     def prepare(self, batch: Mapping[str, jax.ShapeDtypeStruct], split: str) -> None:
         """Make the programs for whole batches of these shapes; nothing is computed."""
@@ -183,7 +185,7 @@ class Evaluation:
 
     def _batch(
         self, state: State, host: Experiment, batch: Any, at: At
-    ) -> tuple[MetricValue, Mapping[str, Any], set[int]]:
+    ) -> tuple[MetricValue | None, Mapping[str, Any], set[int]]:
         """The loss, the metrics, and how many samples they are of."""
         split = at.split
         check_batch(batch, split)
@@ -192,8 +194,8 @@ class Evaluation:
         real, rows = self.outputs(state, arrays, at)
         made = self.judged(state, real, arrays, at)
         given = [*arrays.values(), *jax.tree.leaves(real)]
-        loss = made["loss"]
-        if not isinstance(loss, MetricValue):
+        loss = made.get("loss")
+        if not isinstance(loss, MetricValue | None):
             samples = rows or majority(given)
             loss = Mean(np.asarray(loss, np.float64) * samples, samples)
         metrics = made.get("metrics", {})
@@ -260,7 +262,9 @@ class Evaluation:
 
     def _judges(self) -> dict[str, Callable[..., EvalStep]]:
         """What makes the programs that take outputs, by hook."""
-        judges = {"loss": self.programs.value}
+        judges: dict[str, Callable[..., EvalStep]] = {}
+        if self.hooks.defines("loss"):
+            judges["loss"] = self.programs.value
         if on_device(self.programs.blueprint):
             judges["metrics"] = self.programs.metrics
         return judges

@@ -35,6 +35,8 @@ def changed(old: Plan, new: Plan, settings: Mapping[str, Any]) -> list[str]:
         if all(before.digest(read) == after.digest(read) for read in reads):
             continue
         if name in NAMES:
+            if new.hooks.manual:
+                continue
             lines.append(_of_value(name, new))
         elif name in new.hooks:
             lines.append(f"{name}: taken; it runs on the host")

@@ -226,6 +226,8 @@ class Loop:
                 raise hook_error(f"step {taken.step}", error) from error
             if not (isfinite(row["loss"]) and isfinite(row["grad_norm"])):
                 self._not_finite(taken, row)
+            if taken.program.manual:
+                del row["grad_norm"]
             self.record.row("train", row)
             self.last_loss = row["loss"]
 
@@ -267,8 +269,7 @@ class Loop:
         self.carry = self.carry._replace(
             bad=jax.device_put(jnp.zeros((), bool), self.values.device)
         )
-        name = "a gradient" if isfinite(row["loss"]) else "the loss"
-        value = row["loss"] if name == "the loss" else row["grad_norm"]
+        name, value = _culprit(taken, row)
         raise NonFiniteError(
             f"{name} is {value} at step {taken.step}; parameters, optimizer and model "
             f"state are those of step {self.step}",
@@ -289,6 +290,18 @@ class Loop:
             self._rate_mark = (self.step, now)
             least, most = _UNREAD
             self.unread = max(least, min(most, int(_UNREAD_S * self.rate)))
+
+
+def _culprit(taken: Pending, row: Mapping[str, float]) -> tuple[str, float]:
+    """What is not finite, in words, and its value."""
+    if not isfinite(row["loss"]):
+        return "the loss", row["loss"]
+    if not taken.program.manual:
+        return "a gradient", row["grad_norm"]
+    told = [name for name in taken.program.metrics if not isfinite(row[name])]
+    if told:
+        return f"`{told[0]}` of train_step", row[told[0]]
+    return "an update of a parameter or an optimizer", row["grad_norm"]
 
 
 def _row(taken: Pending) -> dict[str, float]:

@@ -32,6 +32,7 @@ from .data import check_splits, first_batch
 from .decay import check_decay, scheduled_decay
 from .evaluation import Evaluation, Padding, State
 from .live import Values
+from .manual import check_settings, manual_rates
 from .picture import Pictures
 from .pictures import FIRST, Wish, render
 from .plan import Plan, newest
@@ -83,6 +84,7 @@ class Nitro:
         self.hooks = Hooks.of(type(experiment))
         self._settings = resolve(experiment, self.hooks, settings)
         check(Source(experiment, self.hooks, {}))
+        check_settings(self.hooks, self._settings)
         with hooks_explained("build_data"):
             made = self.hooks.call(experiment, "build_data")
         self.data = check_splits(made)
@@ -328,7 +330,10 @@ class Nitro:
         experiment, hooks, settings = self.experiment, self.hooks, self._settings
         self.settled = settle(experiment, hooks, settings, self.built)
         recipe, anchors = self.settled.recipe, self.settled.anchors
-        hyper = hyperparameters(experiment, hooks, settings, recipe.names)
+        if hooks.manual:
+            hyper = manual_rates(experiment, hooks, settings, self.built.structure)
+        else:
+            hyper = hyperparameters(experiment, hooks, settings, recipe.names)
         self.values = Values(experiment, hyper, anchors=anchors)
         self.key = jax.device_put(
             jax.random.key(self._settings["seed"]), self.values.device

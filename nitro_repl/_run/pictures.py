@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from .._experiment.hooks import missing
 from .._programs.explain import hooks_explained
 from ..errors import HookError, SettingError
 from .evaluation import At, Evaluation, State
@@ -155,6 +156,9 @@ def _samples(
     evaluation: Evaluation, state: State, loader: Any, wish: Wish
 ) -> Generator[Sample]:
     """The samples of a split, in order; with their loss, if the worst are wanted."""
+    plan = evaluation.programs.blueprint
+    if wish.worst is not None and not plan.hooks.defines("loss"):
+        raise missing("loss", type(plan.experiment).__name__)
     hooks = ("forward",) if wish.predictions else ()
     hooks = (*hooks, "loss") if wish.worst is not None else hooks
     iterator, index, start = open_epoch(loader, 0), 0, 0

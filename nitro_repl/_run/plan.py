@@ -19,6 +19,7 @@ from .._programs.blueprint import Blueprint
 from .._programs.key import Source
 from ..errors import SwapError
 from .live import Values
+from .manual import manual_rates
 from .rates import hyperparameters
 from .recipes import Settled, settle
 from .schedules import Schedules
@@ -37,7 +38,7 @@ PROGRAM_HOOKS: Mapping[str, tuple[str, ...]] = {
     "optimizer": _OPTIMIZER,
     "eval": ("forward", "build_model"),
     "metrics": ("metrics", "finalize_metrics"),
-    "step": (*_FORWARD, *_LOSS, *_OPTIMIZER),
+    "step": (*_FORWARD, *_LOSS, *_OPTIMIZER, "train_step", "setup_optimizers"),
 }
 """The hooks that `swap("loss")` takes."""
 
@@ -99,7 +100,11 @@ def newest(
     _check_data(now.hooks, hooks)
     built = now.built
     settled = settle(experiment, hooks, settings, built, now.settled)
-    hyper = hyperparameters(experiment, hooks, settings, settled.recipe.names)
+    if hooks.manual:
+        like = (now.blueprint, live)
+        hyper = manual_rates(experiment, hooks, settings, built.structure, like)
+    else:
+        hyper = hyperparameters(experiment, hooks, settings, settled.recipe.names)
     values = Values(experiment, hyper, like=live, anchors=settled.anchors)
     source = Source(experiment, hooks, values.avals[0], settled.recipe)
     if not built.made.is_current(source):

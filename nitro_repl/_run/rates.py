@@ -33,7 +33,7 @@ class Rates:
         self._ratios: dict[str, float] = {}
         for name, value in hyper.items():
             _, dot, base = name.rpartition(".")
-            if not dot:
+            if not dot or base not in hyper:  # an optimizer of manual mode
                 continue
             if base == RATE and not hyper[RATE] and value:
                 raise SettingError(
@@ -66,6 +66,8 @@ class Rates:
         more: dict[str, float] = {}
         rates = self._with(self._ratios)
         for base in NAMES:
+            if base not in now:
+                continue
             if base in changes:
                 more |= {n: r * changes[base] for n, r in self.tied(base).items()}
             value = changes.get(base, now.get(base, 0.0))

@@ -16,14 +16,15 @@ from .._experiment.view import Read, Reads, host_view
 from .._programs.blueprint import Blueprint
 from .._programs.explain import hooks_explained
 from .._programs.key import Snapshot, Source, struct
+from .._programs.manual import fresh
 from .._programs.model import Leaves, Structure, take_apart
 from .._programs.optimizer_state import initial
 from .._programs.persistent import compiling
 from .._programs.recipe import Recipe
 from .._programs.trace import epoch
-from .._programs.update import OptimizerState
 from ..errors import FieldError
 from .live import Values
+from .manual import check_manual
 
 
 @dataclass(frozen=True)
@@ -50,10 +51,11 @@ def check(source: Source) -> None:
     name = type(experiment).__name__
     for hook in HOOKS.values():
         if not hooks.defines(hook.name):
-            if hook.required:
+            if hooks.requires(hook.name):
                 raise missing(hook.name, name)
         elif hook.traced or hook.batch:
             route(hooks[hook.name], hook.name)
+    check_manual(experiment, hooks)
     for method in hooks.programs():
         route(hooks[method], method)
     for declared in type(experiment).__fields__.values():
@@ -126,6 +128,7 @@ def blueprint(
         and (like.fields, like.hyper) == (fields, hyper)
         and like.structure.same_leaves(structure)
         and like.recipe == recipe
+        and like.hooks.manual == hooks.manual
         and like.opt_made.is_current(source)
     ):
         return replace(like, experiment=experiment, hooks=hooks, structure=structure)
@@ -136,11 +139,11 @@ def blueprint(
         experiment, hooks, structure, recipe, fields, hyper, None, (), nothing
     )
 
-    def init(params: Any) -> Any:
-        return initial(bare, reads, params, (values.fields, values.hyper))
+    def init(params: Any, state: Any) -> Any:
+        return _initial(bare, reads, (params, state), values)
 
-    with hooks_explained("optimizer"), epoch():
-        opt = jax.eval_shape(init, structure.param_avals)
+    with hooks_explained(_optimizer_hook(hooks)), epoch():
+        opt = jax.eval_shape(init, structure.param_avals, structure.state_avals)
     leaves, tree = jax.tree.flatten(opt)
     return replace(
         bare,
@@ -151,10 +154,24 @@ def blueprint(
 
 
 @compiling()
-def optimizer_state(plan: Blueprint, params: Leaves, values: Values) -> OptimizerState:
-    """A fresh optimizer state for these parameters."""
-    with hooks_explained("optimizer"):
-        return initial(plan, Reads(), params, (values.fields, values.hyper))
+def optimizer_state(
+    plan: Blueprint, params: Leaves, state: Leaves, values: Values
+) -> Any:
+    """A fresh optimizer state for a model of these leaves."""
+    with hooks_explained(_optimizer_hook(plan.hooks)):
+        return _initial(plan, Reads(), (params, state), values)
+
+
+def _initial(plan: Blueprint, reads: Reads, leaves: Any, values: Values) -> Any:
+    params, state = leaves
+    if plan.hooks.manual:
+        model = plan.structure.merge(params, state, training=True)
+        return fresh(plan.experiment, plan.hooks, reads, model, values.fields)
+    return initial(plan, reads, params, (values.fields, values.hyper))
+
+
+def _optimizer_hook(hooks: Hooks) -> str:
+    return "setup_optimizers" if hooks.manual else "optimizer"
 
 
 def place(leaves: Leaves, device: Any) -> Leaves:

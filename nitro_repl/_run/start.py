@@ -32,7 +32,7 @@ def new_loop(handle: Nitro, run: Run, record: Record, followed: Schedules) -> Lo
     followed.begin(values)
     followed.apply(values, 0)
     params = place(built.params, device)
-    opt = optimizer_state(handle.blueprint, params, values)
+    opt = optimizer_state(handle.blueprint, params, built.state, values)
     loop = Loop(
         carry=Carry(
             params=params,

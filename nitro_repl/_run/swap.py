@@ -16,7 +16,7 @@ import jax
 
 from .._code.arrays import light_look
 from .._experiment.hooks import Hooks
-from .._programs.optimizer_state import carried
+from .._programs.optimizer_state import carried, carry_over
 from .._programs.program_set import ProgramSet
 from .._programs.report import Reasons
 from .._programs.spec import Asker
@@ -323,8 +323,11 @@ def _take_optimizer(loop: Loop, plan: Plan) -> list[str]:
     new, old = plan.blueprint, loop.programs.blueprint
     if (new.opt, new.opt_avals) == (old.opt, old.opt_avals):
         return []
-    fresh = optimizer_state(new, loop.carry.params, plan.values)
-    taken = carried(jax.tree.unflatten(old.opt, loop.carry.opt), fresh)
+    carry = loop.carry
+    fresh = optimizer_state(new, carry.params, carry.state, plan.values)
+    before = jax.tree.unflatten(old.opt, carry.opt)
+    manual = new.hooks.manual or old.hooks.manual
+    taken = carry_over(before, fresh) if manual else carried(before, fresh)
     leaves = place(tuple(jax.tree.leaves(taken.state)), loop.values.device)
     loop.carry = loop.carry._replace(opt=leaves)
     return [f"optimizer state: {taken}"]
