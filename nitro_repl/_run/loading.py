@@ -6,26 +6,38 @@ Everything is checked before anything is written.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import jax
 import numpy as np
 from flax import nnx
 
+from .._experiment.device import default_device
 from .._programs.model import Leaves, Structure, take_apart
 from .._programs.step import Carry
 from ..errors import ModelError
+from .setup import Built
 
 
-def leaves_of(weights: Any, structure: Structure, carry: Carry, device: Any) -> Carry:
+def leaves_of(
+    weights: Any, structure: Structure, carry: Carry, device: Any, where: str = "load"
+) -> Carry:
     """The carry with the parameters (and state, from a module) of `weights`.
+
+    Args:
+        weights: A module, or nested dicts of arrays.
+        structure: Of the model that takes them.
+        carry: Gives what `weights` does not have.
+        device: Where the leaves go.
+        where: For messages: what asked.
 
     Raises:
         ModelError: Paths, shapes or dtypes are not those of the model.
     """
     if isinstance(weights, nnx.Module):
         given, params, state = take_apart(nnx.clone(weights))
-        _same(dict(zip(given.names, params, strict=True)), structure)
+        _same(dict(zip(given.names, params, strict=True)), structure, where)
         if [(a.shape, a.dtype) for a in given.state_avals] == [
             (a.shape, a.dtype) for a in structure.state_avals
         ]:
@@ -33,17 +45,29 @@ def leaves_of(weights: Any, structure: Structure, carry: Carry, device: Any) -> 
         return carry._replace(params=_place(params, device))
     if not isinstance(weights, Mapping):
         raise ModelError(
-            f"load() got {type(weights).__name__}",
-            where="load",
+            f"`{where}` got {type(weights).__name__}, which holds no parameters",
+            where=where,
             fix="give an nnx.Module, or nested dicts of arrays like run.params",
         )
     flat = dict(_flat(weights, ""))
-    _same(flat, structure)
+    _same(flat, structure, where)
     ordered = [np.array(flat[name]) for name in structure.names]
     return carry._replace(params=_place(tuple(ordered), device))
 
 
-def _same(flat: Mapping[str, Any], structure: Structure) -> None:
+def starting_from(built: Built, weights: Any) -> Built:
+    """A model as built, with other weights to start from.
+
+    Raises:
+        ModelError: Paths, shapes or dtypes are not those of the model.
+    """
+    carry = Carry(built.params, built.state, (), None, None)
+    device = default_device()
+    carry = leaves_of(weights, built.structure, carry, device, "weights")
+    return replace(built, params=carry.params, state=carry.state)
+
+
+def _same(flat: Mapping[str, Any], structure: Structure, where: str) -> None:
     expected = dict(zip(structure.names, structure.param_avals, strict=True))
     for name in sorted({*flat, *expected}):
         if name not in expected or name not in flat:
@@ -53,14 +77,14 @@ def _same(flat: Mapping[str, Any], structure: Structure) -> None:
                 else "it is missing"
             )
             raise ModelError(
-                f"the weights do not fit at `{name}`: {side}", where="load",
+                f"the weights do not fit at `{name}`: {side}", where=where,
                 fix="give the parameters of the same model, as run.params has them",
             )  # fmt: skip
         got, want = np.asarray(flat[name]), expected[name]
         if got.shape != want.shape or got.dtype != want.dtype:
             raise ModelError(
                 f"`{name}` is {_aval(got)}, the model has {_aval(want)}",
-                where="load",
+                where=where,
                 fix="give an array of the model's shape and dtype",
             )
 

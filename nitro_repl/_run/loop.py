@@ -24,6 +24,7 @@ from .._programs.step import Carry, Report, TrainStep
 from .._text import tell
 from ..errors import NonFiniteError, StaleError
 from .batches import check_batch, private_arrays
+from .chosen import chosen
 from .commands import LATER, Command, Mailbox
 from .evaluation import State
 from .feed import Fed, Feed, Position
@@ -231,12 +232,12 @@ class Loop:
             self.record.row("train", row)
             self.last_loss = row["loss"]
 
-    def state(self) -> State:
+    def state(self, params: str | None = None) -> State:
         """The numbers of this boundary, for an evaluation on the worker."""
         carry, values = self.carry, self.values
+        own = chosen(self.programs.blueprint, carry, params)
         return State(
-            carry.params, carry.state, values.field_leaves, self.key, values.device,
-            self.step,
+            own, carry.state, values.field_leaves, self.key, values.device, self.step
         )  # fmt: skip
 
     def end_advance(self, error: BaseException | None = None) -> None:

@@ -28,10 +28,12 @@ from .._text import tell
 from ..errors import DataError, NitroError, RunError, SettingError, suggest
 from .batches import batch_arrays
 from .call import call
+from .chosen import check_choice
 from .data import check_splits, first_batch
 from .decay import check_decay, scheduled_decay
 from .evaluation import Evaluation, Padding, State
 from .live import Values
+from .loading import starting_from
 from .manual import check_settings, manual_rates
 from .picture import Pictures
 from .pictures import FIRST, Wish, render
@@ -56,7 +58,9 @@ class Nitro:
             `max_steps`, `eval_every="1 epoch"`, `log_every=1`, `logger` (default: JSON
             lines in the run's directory; None for none), `checkpointer=None`,
             `learning_rate`, `weight_decay`, `clip_norm`, `ema`, `pad_eval=True`,
-            `fuse=False`, `metrics_residency="host"` ("device": `metrics` is compiled).
+            `fuse=False`, `metrics_residency="host"` ("device": `metrics` is compiled),
+            `weights` (to start from: another handle, a run, a module or nested dicts
+            like `run.params`; a keyword only).
             A keyword wins over a method or field of the experiment of that name, which
             wins over the default.
 
@@ -82,6 +86,7 @@ class Nitro:
         self.experiment = experiment
         self.cache: ProgramCache = programs
         self.hooks = Hooks.of(type(experiment))
+        weights = settings.pop("weights", None)
         self._settings = resolve(experiment, self.hooks, settings)
         check(Source(experiment, self.hooks, {}))
         check_settings(self.hooks, self._settings)
@@ -89,6 +94,9 @@ class Nitro:
             made = self.hooks.call(experiment, "build_data")
         self.data = check_splits(made)
         self.built = build(experiment, self.hooks, self._settings["seed"])
+        if weights is not None:
+            self.built = starting_from(self.built, _model_of(weights))
+            self._settings["weights"] = _words(weights)
         self.available: dict[str, tuple[str, ...]] = {}
         self._prepare()
         rows = max(
@@ -171,31 +179,38 @@ class Nitro:
                 run.in_foreground()
         return run
 
-    def validate(self) -> dict[str, Any]:
+    def validate(self, params: str | None = None) -> dict[str, Any]:
         """`evaluate("val")`."""
-        return self.evaluate("val")
+        return self.evaluate("val", params)
 
-    def evaluate(self, split: str) -> dict[str, Any]:
+    def evaluate(self, split: str, params: str | None = None) -> dict[str, Any]:
         """Loss and metrics over a split, with the latest run's state of one boundary.
+
+        Args:
+            split: Its name.
+            params: "live" for the parameters being trained, "ema" for their average;
+                by default the average where there is one.
 
         Returns:
             Floats by name: `<split>_loss` and what `metrics` reports.
 
         Raises:
             DataError: There is no such split, or a batch lacks a field.
+            SettingError: There is no average.
         """
         loader = self.loader(split)
         self._say_if_stale()
         with self._width():
-            state, evaluation = self._moment()
+            state, evaluation = self._moment(params)
             return evaluation.evaluate(state, loader, split)
 
-    def predict(self, batch: Any) -> Any:
+    def predict(self, batch: Any, params: str | None = None) -> Any:
         """Outputs of `forward` in eval mode, as numpy arrays.
 
         Args:
             batch: A dict of arrays, or a loader of them; only the fields that `forward`
                 names are needed.
+            params: As in `evaluate`.
 
         Returns:
             The outputs; of a loader, joined over all batches on the first axis.
@@ -208,7 +223,7 @@ class Nitro:
             )
         self._say_if_stale()
         with self._width():
-            state, evaluation = self._moment()
+            state, evaluation = self._moment(params)
             if isinstance(batch, Mapping):
                 return evaluation.predict(state, batch)
             return evaluation.predict_all(state, batch)
@@ -351,15 +366,16 @@ class Nitro:
         made_in = self._run.surroundings if self._run else self._surroundings
         return made_in.width()
 
-    def _moment(self) -> tuple[State, Evaluation]:
+    def _moment(self, params: str | None = None) -> tuple[State, Evaluation]:
         """The numbers to evaluate with, and the evaluation that fits them."""
         if self._run is not None:
-            state, programs = self._run.state()
+            state, programs = self._run.state(params)
         else:
+            check_choice(self.blueprint, params)  # an average begins as they are
             device = self.values.device
-            params = place(self.built.params, device)
+            own = place(self.built.params, device)
             others = place(self.built.state, device)
-            state = State(params, others, self.values.field_leaves, self.key, device)
+            state = State(own, others, self.values.field_leaves, self.key, device)
             programs = self._programs
         plan = programs.blueprint
         return state, Evaluation(plan.experiment, plan.hooks, programs, self.padding)
@@ -416,6 +432,24 @@ class Nitro:
         except NitroError:
             return ()
         return self._programs.moved(plan.blueprint)
+
+
+def _model_of(weights: Any) -> Any:
+    """The module that a handle or run has now, its average where there is one."""
+    if isinstance(weights, Nitro):
+        built = weights.built
+        if weights.run is None:
+            return built.structure.merge(built.params, built.state, training=False)
+        weights = weights.run
+    return weights.model() if isinstance(weights, Run) else weights
+
+
+def _words(weights: Any) -> str:
+    """What a run started from, for its record; arrays would fill it."""
+    run = weights.run if isinstance(weights, Nitro) else weights
+    if isinstance(run, Run):
+        return f"run {run.id} at step {run.step}"
+    return type(weights).__name__
 
 
 def _in_ipython() -> bool:

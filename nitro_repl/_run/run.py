@@ -421,20 +421,28 @@ class Run:
 
     @property
     def params(self) -> dict[str, Any]:
-        """The parameters of one step boundary: nested dict of numpy copies."""
+        """The live parameters of one step boundary: nested dict of numpy copies."""
         structure = self._loop.programs.blueprint.structure
         return structure.nested(
             copies(self._worker.look(lambda loop: loop.carry.params))
         )
 
-    def model(self) -> nnx.Module:
-        """A fresh module in eval mode with copies of one step boundary's numbers."""
+    def model(self, params: str | None = None) -> nnx.Module:
+        """A fresh module in eval mode with copies of one step boundary's numbers.
+
+        Args:
+            params: "live" for the parameters being trained, "ema" for their average;
+                by default the average where there is one.
+
+        Raises:
+            SettingError: There is no average.
+        """
         structure = self._loop.programs.renewed().structure
-        params, state = self._worker.look(
-            lambda loop: (loop.carry.params, loop.carry.state)
+        own, state = self._worker.look(
+            lambda loop: (loop.state(params).params, loop.carry.state)
         )
         return structure.merge(
-            jax.device_put(list(params)), jax.device_put(list(state)), training=False
+            jax.device_put(list(own)), jax.device_put(list(state)), training=False
         )
 
     def progress(self) -> Progress:
@@ -493,18 +501,15 @@ class Run:
         name = type(self.handle.experiment).__name__
         return f"<Run {self.id} of {name}: {self.progress()}>"
 
-    def state(self) -> tuple[State, Any]:
+    def state(self, params: str | None = None) -> tuple[State, Any]:
         """Copies of one boundary's numbers, and the programs to evaluate with."""
-        params, state, fields, programs, now = self._worker.look(
-            lambda loop: (
-                loop.carry.params,
-                loop.carry.state,
-                loop.values.field_leaves,
-                loop.programs,
-                loop.state(),
-            )
-        )
-        return replace(now, params=params, state=state, fields=fields), programs
+
+        def read(loop: Loop) -> Any:
+            now = loop.state(params)
+            return now.params, now.state, now.fields, loop.programs, now
+
+        own, state, fields, programs, now = self._worker.look(read)
+        return replace(now, params=own, state=state, fields=fields), programs
 
     def methods(self) -> tuple[str, ...]:
         """Names of the `@nitro.program` methods that `call` can run."""

@@ -30,6 +30,7 @@ SETTINGS: Mapping[str, Any] = {
     "ema": float | None,
     "pad_eval": bool,
     "fuse": bool,
+    "weights": object,
     "metrics_residency": str,
 }
 """Names and types of all settings."""
