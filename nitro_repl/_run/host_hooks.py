@@ -37,7 +37,7 @@ def changed(old: Plan, new: Plan, settings: Mapping[str, Any]) -> list[str]:
         if name in NAMES:
             if new.hooks.manual:
                 continue
-            lines.append(_of_value(name, new))
+            lines += [_of_value(one, new) for one in _of_groups(name, new)]
         elif name in new.hooks:
             lines.append(f"{name}: taken; it runs on the host")
         else:
@@ -48,6 +48,13 @@ def changed(old: Plan, new: Plan, settings: Mapping[str, Any]) -> list[str]:
 def _same(name: str, old: Plan, new: Plan) -> bool:
     """Whether a member is one and the same object; then it says the same, too."""
     return old.hooks.get(name) is new.hooks.get(name)
+
+
+def _of_groups(name: str, new: Plan) -> list[str]:
+    """The base value, and those of groups that the run has otherwise."""
+    says, live = new.values.initial, new.values.plain()
+    groups = [n for n in says if n.endswith(f".{name}") and says[n] != live[n]]
+    return [name, *groups]
 
 
 def _of_value(name: str, new: Plan) -> str:

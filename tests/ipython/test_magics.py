@@ -199,3 +199,13 @@ def test_call_runs_a_method_on_literals_and_on_variables(nitro, usage, shell):
     assert nitro("call times x=[[1,2,3,4]]").shape == (1, 3)
     assert "`call` needs a method" in usage("call")
     assert "is the value of a variable" in usage("call times x=two")
+
+
+def test_the_rate_of_a_group_is_set_by_its_full_name(nitro, shell):
+    shell.run_cell("Tiny.param_group = lambda self, path, leaf: path[-1]").raise_error()
+    run = nitro("train Tiny --paused --logger None --weight-decay 0.1")
+    nitro("set kernel.learning_rate=1e-4")
+    values = {row.name: row.value for row in run.status().values}
+    assert values["kernel.learning_rate"] == 1e-4
+    assert values["bias.weight_decay"] == 0.1
+    assert values["bias.learning_rate"] == values["learning_rate"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 from dataclasses import replace
 
 import jax
@@ -93,10 +92,6 @@ def loss_of(params, x):
 
 def expected(book, params, rates, make):
     """Parameters after a step at each rate, by optax alone."""
-    return stepped(book, make)(params, rates)
-
-
-def stepped(book, make):
     x = book["ROWS"][0]["x"]
 
     @jax.jit
@@ -106,13 +101,10 @@ def stepped(book, make):
         updates, state = tx.update(grads, state, params, value=value, grad=grads)
         return optax.apply_updates(params, updates), state
 
-    def follow(params, rates):
-        state = make(rates[0]).init(params)
-        for rate in rates:
-            params, state = step(params, state, rate)
-        return params
-
-    return follow
+    state = make(rates[0]).init(params)
+    for rate in rates:
+        params, state = step(params, state, rate)
+    return params
 
 
 def close(got, want, **tolerance):
@@ -141,36 +133,68 @@ adabelief adadelta adafactor adagrad adam adamax adamaxw adamw adan amsgrad from
 lars lion noisy_sgd novograd optimistic_adam optimistic_adam_v2
 optimistic_gradient_descent polyak_sgd radam rmsprop rprop sgd sign_sgd signum sm3 yogi
 """
-MORE = {"noisy_sgd": {"key": 0}}  # what optax wants besides the rate
-LINE = """
+ALL = """
+NAMES = {names!r}.split()
+
+def made(name, rate):
+    more = {{"noisy_sgd": {{"key": 0}}}}.get(name, {{}})
+    return getattr(optax, name)(rate, **more)
+
 class Small(Small):
     def build_model(self, rngs):
-        return nnx.Linear(3, 2, use_bias=False, rngs=rngs)
+        layer = lambda: nnx.Linear(3, 2, use_bias=False, rngs=rngs)
+        return nnx.Dict(**{{name: layer() for name in NAMES}})
+
+    def forward(self, model, *, x):
+        return [model[name](x) for name in NAMES]
+
+    def loss(self, outs):
+        return sum((out ** 2).mean() for out in outs)
+
+    def optimizer(self, hp):
+        rules = {{name: made(name, hp.learning_rate) for name in NAMES}}
+        return optax.partition(rules, {{name: {{"kernel": name}} for name in NAMES}})
 """
 
 
 @pytest.mark.filterwarnings("ignore:`optimistic_adam` is deprecated")
 def test_setting_the_rate_of_any_alias_compiles_nothing_and_gives_its_numbers():
-    book = small(LINE)
-    for name in ALIASES.split():
-        more = MORE.get(name, {})
-        book.cell(
-            f"@Small.hook\ndef optimizer(self, hp):\n"
-            f"    return optax.{name}(hp.learning_rate, **{more})"
-        )
-        with live_small(book, learning_rate=0.01) as run:
-            first = run.params
+    book = small(ALL.format(names=ALIASES))
+    with live_small(book, learning_rate=0.01) as run:
+        first = run.params
+        run.advance(1)
+        with count_compiles() as count:
+            run.set(learning_rate=0.3)
             run.advance(1)
-            with count_compiles() as count:
-                run.set(learning_rate=0.3)
-                run.advance(1)
-            after = run.params
-        assert count.nothing, name
+        after = run.params
+    assert count.nothing
+    x = book["ROWS"][0]["x"]
 
-        follow = stepped(book, functools.partial(getattr(optax, name), **more))
-        close(after, follow(first, [0.01, 0.3]), rtol=2e-5)
-        control = follow(first, [0.01, 0.01])
-        same = np.allclose(after["kernel"], control["kernel"], rtol=2e-5)
+    def total(params):
+        return sum(loss_of(own, x) for own in params.values())
+
+    @jax.jit
+    def step(params, states, rate):
+        value, grads = jax.value_and_grad(total)(params)
+        stepped, after = {}, {}
+        for name, own in params.items():
+            tx = optax.with_extra_args_support(book["made"](name, rate))
+            updates, after[name] = tx.update(
+                grads[name], states[name], own, value=value, grad=grads[name]
+            )
+            stepped[name] = optax.apply_updates(own, updates)
+        return stepped, after
+
+    def follow(params, rates):
+        states = {n: book["made"](n, rates[0]).init(params[n]) for n in params}
+        for rate in rates:
+            params, states = step(params, states, rate)
+        return params
+
+    wanted, control = follow(first, [0.01, 0.3]), follow(first, [0.01, 0.01])
+    for name in first:
+        close(after[name], wanted[name], rtol=2e-5)
+        same = np.allclose(after[name]["kernel"], control[name]["kernel"], rtol=2e-5)
         assert same == (name == "rprop"), name  # its rate is a first step size only
 
 
