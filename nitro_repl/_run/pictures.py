@@ -82,6 +82,7 @@ def render(
     """
     wish.check()
     _check_hook(evaluation)
+    _check_loss(evaluation, wish)
     samples = _samples(evaluation, state, loader, wish)
     try:
         if wish.worst is None:
@@ -149,6 +150,15 @@ def _check_hook(evaluation: Evaluation) -> None:
             "`visualize` asks for a random `key`, which only compiled hooks get",
             where=f"visualize, {wanted.place}",
             fix="draw in `forward`, or use numpy's random numbers",
+        )
+
+
+def _check_loss(evaluation: Evaluation, wish: Wish) -> None:
+    if wish.worst is not None and not evaluation.hooks.defines("loss"):
+        raise HookError(
+            "the hook `loss` is not defined, so no sample is worse than another",
+            where=f"{type(evaluation.experiment).__name__}, render(worst=...)",
+            fix="write `loss`, which evaluation uses too, or render(first=8)",
         )
 
 

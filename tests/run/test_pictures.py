@@ -293,6 +293,36 @@ class Tiny(Tiny):
     assert len(book.handle().render(first=2)) == 2
 
 
+def test_without_a_loss_no_sample_is_the_worst():
+    book = tiny(
+        DRAWN,
+        """
+class Manual(nitro.Experiment):
+    build_data, build_model = Tiny.build_data, Tiny.build_model
+    forward, smoothing, note, width = Tiny.forward, 0.1, "", 4
+
+    def setup_optimizers(self, model):
+        return nnx.Optimizer(model, optax.sgd(0.1), wrt=nnx.Param)
+
+    def train_step(self, model, optimizer, *, x):
+        loss, grads = nnx.value_and_grad(lambda model: model(x).mean())(model)
+        optimizer.update(model, grads)
+        return {"loss": loss}
+
+    def metrics(self, outputs, *, x):
+        return {"n": Sum(len(x))}
+
+    def visualize(self, outputs, *, x):
+        return Figure(outputs=outputs)
+""",
+    )
+    handle = book.handle("Manual")
+    assert handle.render(first=1)[0].figure.outputs.shape == (2,)
+    with pytest.raises(nitro.HookError) as error:
+        handle.render(worst=1)
+    check_error(error.value, "`loss`", "worse")
+
+
 def test_outputs_that_are_not_one_row_for_each_sample_are_refused():
     book = tiny(
         DRAWN,
