@@ -128,7 +128,56 @@ class Experiment:
             FieldError: A name is not a field.
         """
         given = {name: self.__dict__[name] for name in self.__dict__["_given"]}
-        return type(self)(**{**given, **changes})
+        made = type(self)(**{**given, **changes})
+        for name in {"_preset", "_overridden"} & self.__dict__.keys():
+            made.__dict__[name] = self.__dict__[name]
+        if "_overridden" in made.__dict__:
+            made.__dict__["_overridden"] |= changes.keys()
+        return made
+
+    @classmethod
+    def from_preset(cls, name: str, /, **overrides: Any) -> Self:
+        """An experiment with the field values that the class's `presets` name.
+
+        Args:
+            name: A key of `presets`: a dict of dicts of field values, or a class
+                method that returns it.
+            **overrides: Other values of fields.
+
+        Raises:
+            FieldError: There is no such preset, or it names something that is no field.
+
+        Example:
+            >>> class Digits(Experiment):
+            ...     width: int = 64
+            ...     presets = {"big": {"width": 512}}
+            >>> Digits.from_preset("big").width
+            512
+        """
+        known = getattr(cls, "presets", {})
+        known = known() if callable(known) else known
+        where = f"{cls.__name__}.presets"
+        if not isinstance(known, Mapping) or name not in known:
+            names = known if isinstance(known, Mapping) else ()
+            raise FieldError(
+                f"`{cls.__name__}` has no preset `{name}`",
+                where=where,
+                fix=suggest(str(name), names)
+                if names
+                else f'presets = {{"{name}": {{"field": value}}}}',
+            )
+        values = known[name]
+        for key in values:
+            if key not in cls.__fields__:
+                raise FieldError(
+                    f"the preset `{name}` gives `{key}`, which is no field",
+                    where=where,
+                    fix=suggest(str(key), cls.__fields__),
+                )
+        made = cls(**{**values, **overrides})
+        made.__dict__["_preset"] = name
+        made.__dict__["_overridden"] = frozenset(overrides)
+        return made
 
     @classmethod
     def hook(cls, function: F) -> F:
@@ -151,7 +200,7 @@ class Experiment:
             for key in dir(cls)
             if callable(getattr(cls, key, None)) and not key.startswith("_")
         }
-        known = (methods | set(HOOKS)) - {"hook", "replace"}
+        known = (methods | set(HOOKS)) - {"hook", "replace", "from_preset"}
         if name not in known and not is_program(function):
             raise HookError(
                 f"`{name}` is neither a hook nor a method of `{cls.__name__}`",
@@ -209,6 +258,14 @@ class Experiment:
         return figures.save(figure, stem)
 
 
+_RESERVED = {"hook", "replace", "from_preset", "presets", "training", "key"}
+
+
+def preset_of(experiment: Experiment) -> str:
+    """The preset that an experiment began with, or ""."""
+    return experiment.__dict__.get("_preset", "")
+
+
 def _class_body_frame() -> FrameType:
     """The frame that executes the class statement, for its names."""
     frame: FrameType | None = sys._getframe(2)
@@ -231,7 +288,7 @@ def _say_dropped(cls: type[Experiment], before: Any) -> None:
 
 def _check_declaration(cls: type, declared: Field) -> None:
     required = {hook.name for hook in HOOKS.values() if hook.required}
-    if declared.name in required | {"hook", "replace", "training", "key"}:
+    if declared.name in required | _RESERVED:
         raise ExperimentError(
             f"`{declared.name}` is reserved and cannot be a field",
             where=cls.__name__,

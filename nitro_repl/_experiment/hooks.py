@@ -45,6 +45,7 @@ HOOKS: Mapping[str, Hook] = {
             required=True,
             example="def build_data(self): return {'train': ..., 'val': ...}",
         ),
+        Hook("derive", ("data",)),
         Hook(
             "build_model",
             ("rngs",),

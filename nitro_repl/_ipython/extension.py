@@ -12,7 +12,8 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from .. import _where
 from .._code.files import files
-from .._run import registry, ticker
+from .._run import binding, registry, ticker
+from .._text import View
 from .._watch.auto import Auto
 from .completer import make_matcher
 from .magics import NitroMagics
@@ -31,17 +32,37 @@ class _Loaded:
         self.matcher: Any = make_matcher(lambda: shell.user_ns)
         self.cells: Callable[[str], int | None] = lambda name: _cell(shell, name)
         self.names: Callable[[], dict[str, Any]] = lambda: shell.user_ns
-        self.after_cell: Callable[..., None] = lambda *_: auto.after_cell()
+        self.in_cell = False
+
+    def before_cell(self, *_: Any) -> None:
+        """A cell begins."""
+        self.in_cell = True
+
+    def after_cell(self, *_: Any) -> None:
+        """A cell has ended."""
+        self.in_cell = False
+        self.auto.after_cell()
+
+    def show(self, view: View) -> None:
+        """Show what a handle was set up with under the cell that made it."""
+        if self.in_cell:
+            formatter: Any = self.shell.display_formatter
+            data, metadata = formatter.format(view)
+            self.shell.display_pub.publish(data, metadata)
 
     def add(self) -> None:
         self.shell.register_magics(self.magics)
         self.shell.Completer.custom_matchers.append(self.matcher)
         _where.register_cells(self.cells)
         files.register(self.names)
+        self.shell.events.register("pre_run_cell", self.before_cell)
         self.shell.events.register("post_run_cell", self.after_cell)
+        binding.audience.append(self.show)
         self.auto.after_cell()  # see what is imported as it is before an edit
 
     def remove(self) -> None:
+        binding.audience.remove(self.show)
+        self.shell.events.unregister("pre_run_cell", self.before_cell)
         self.shell.events.unregister("post_run_cell", self.after_cell)
         files.unregister(self.names)
         _where.unregister_cells(self.cells)

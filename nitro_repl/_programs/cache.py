@@ -125,7 +125,7 @@ class ProgramCache(View):
     ) -> _Made:
         """Compile, or share what is compiled or being compiled under the same hash."""
         slots = (*traced.inputs, *(("constant", i) for i in range(len(groups))))
-        lowered = lower(spec.name, closed, slots, spec.donate)
+        lowered = lower(spec.name, closed, slots, spec.donate, spec.options)
 
         def made(executable: Any, outcome: str, seconds: float) -> _Made:
             return _Made(
@@ -289,11 +289,11 @@ def _base(spec: Spec, model: Fingerprint | None) -> Hashable:
     content = model.digest if model is not None else None
     return (
         spec.name, spec.form, signature(spec.fixed), content, spec.extra, spec.donate,
-        trace_settings(),
+        spec.options, trace_settings(),
     )  # fmt: skip
 
 
 def _family(spec: Spec, traced: Candidate, flat: Skeleton) -> Hashable:
     """What programs share that may differ in constants."""
     donated = tuple(slot[0] in spec.donate for slot in traced.inputs)
-    return (spec.name, donated, trace_settings(), flat.key)
+    return (spec.name, donated, spec.options, trace_settings(), flat.key)

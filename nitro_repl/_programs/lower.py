@@ -11,6 +11,7 @@ import io
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -42,9 +43,21 @@ class Lowered:
 
 
 def lower(
-    name: str, closed: core.ClosedJaxpr, slots: tuple[Slot, ...], donate: frozenset[str]
+    name: str,
+    closed: core.ClosedJaxpr,
+    slots: tuple[Slot, ...],
+    donate: frozenset[str],
+    options: tuple[tuple[str, Any], ...] = (),
 ) -> Lowered:
-    """Lower a jaxpr as `nitro_<name>`, donating the input groups in `donate`."""
+    """Lower a jaxpr as `nitro_<name>`, donating the input groups in `donate`.
+
+    Args:
+        name: Of the program.
+        closed: The jaxpr.
+        slots: A slot for each input.
+        donate: Groups of inputs.
+        options: Of the compiler, by name.
+    """
     call = core.jaxpr_as_fun(closed)
 
     def run(*arguments: Any) -> Any:
@@ -58,13 +71,13 @@ def lower(
         lowered = jax.jit(run, keep_unused=True, donate_argnums=donated).lower(*avals)
     text = _stripped_text(lowered)
     digest = hashlib.sha256(text)
-    digest.update(repr(_beside_the_text(closed, slots, donated)).encode())
+    digest.update(repr((options, *_beside_the_text(closed, slots, donated))).encode())
     for constant in _hoisted(lowered):
         digest.update(np.asarray(constant).tobytes())
     return Lowered(
         digest.hexdigest(),
         not _has_callbacks(lowered, text),
-        lowered.compile,
+        partial(lowered.compile, compiler_options=dict(options) or None),
         time.perf_counter() - started,
     )
 

@@ -40,6 +40,7 @@ class ProgramSet:
         asker: Makes the record of who asks, at the time of asking.
         fuse: Whether the whole train step is one program.
         look: What the code says, where somebody has looked just now.
+        options: Of the compiler, by name.
     """
 
     def __init__(
@@ -50,9 +51,11 @@ class ProgramSet:
         *,
         fuse: bool = False,
         look: Source | None = None,
+        options: tuple[tuple[str, Any], ...] = (),
     ):
         self.blueprint = blueprint
         self.fuse = fuse
+        self.options = options
         self._cache = cache
         self._asker = asker
         self._train = ByShape("train", self._make_train)
@@ -369,6 +372,7 @@ class ProgramSet:
         return EvalStep(program, groups)
 
     def _find(self, spec: Spec) -> Program:
+        spec = replace(spec, options=self.options)
         return self._cache.find(spec, self._newest_look(), self._asker())
 
     def _newest_look(self) -> Source:

@@ -30,6 +30,7 @@ class Spec:
         extra: What else decides the trace (an output tree, the identity of residuals).
         donate: Groups whose buffers the program may reuse.
         share_inputs: Leave out outputs that are inputs; the caller has them already.
+        options: Of the compiler, by name.
         follows: The program whose content `extra` stands for.
     """
 
@@ -42,6 +43,7 @@ class Spec:
     donate: frozenset[str] = frozenset()
     share_inputs: bool = False
     follows: Program | None = None
+    options: tuple[tuple[str, Any], ...] = ()
 
     @property
     def fixed(self) -> dict[str, Any]:

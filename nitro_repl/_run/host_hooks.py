@@ -38,6 +38,8 @@ def changed(old: Plan, new: Plan, settings: Mapping[str, Any]) -> list[str]:
             if new.hooks.manual:
                 continue
             lines += [_of_value(one, new) for one in _of_groups(name, new)]
+        elif name == "derive":
+            lines.append("derive: the run keeps what it computed; a new Nitro takes it")
         elif name in new.hooks:
             lines.append(f"{name}: taken; it runs on the host")
         else:

@@ -27,14 +27,17 @@ from .._programs.spec import Asker
 from .._text import tell
 from ..errors import DataError, NitroError, RunError, SettingError, suggest
 from .batches import batch_arrays
+from .binding import Binding, audience, binding
 from .call import call
 from .chosen import check_choice
 from .data import check_splits, first_batch
 from .decay import check_decay, scheduled_decay
+from .derive import derived
 from .evaluation import Evaluation, Padding, State
 from .live import Values
 from .loading import starting_from
 from .manual import check_settings, manual_rates
+from .options import compile_options
 from .picture import Pictures
 from .pictures import FIRST, Wish, render
 from .plan import Plan, newest
@@ -43,7 +46,7 @@ from .recipes import settle
 from .run import Run
 from .rundir import folder_of
 from .schedules import Schedules, check_horizon, schedules
-from .settings import resolve
+from .settings import resolve, with_derived
 from .setup import blueprint, build, check, place
 from .surroundings import Surroundings
 from .ticker import terminal_line
@@ -54,11 +57,14 @@ class Nitro:
 
     Args:
         experiment: An instance, or a class whose fields all have defaults.
+        data: Splits to use instead of those of `build_data`, which is not called then:
+            `other.data` of another handle, or {} for a handle that needs none.
         **settings: `seed=0`, `run_dir="runs"` (None for no files), `max_epochs`,
             `max_steps`, `eval_every="1 epoch"`, `log_every=1`, `logger` (default: JSON
             lines in the run's directory; None for none), `checkpointer=None`,
             `learning_rate`, `weight_decay`, `clip_norm`, `ema`, `pad_eval=True`,
             `fuse=False`, `metrics_residency="host"` ("device": `metrics` is compiled),
+            `compile_options` (XLA flags by name),
             `weights` (to start from: another handle, a run, a module or nested dicts
             like `run.params`; a keyword only).
             A keyword wins over a method or field of the experiment of that name, which
@@ -73,7 +79,13 @@ class Nitro:
         >>> handle.evaluate("test")["acc"]
     """
 
-    def __init__(self, experiment: Experiment | type[Experiment], **settings: Any):
+    def __init__(
+        self,
+        experiment: Experiment | type[Experiment],
+        *,
+        data: Mapping[str, Any] | None = None,
+        **settings: Any,
+    ):
         disk.refresh()
         if isinstance(experiment, type) and issubclass(experiment, Experiment):
             experiment = experiment()
@@ -86,13 +98,21 @@ class Nitro:
         self.experiment = experiment
         self.cache: ProgramCache = programs
         self.hooks = Hooks.of(type(experiment))
+        self.given = dict(settings)
         weights = settings.pop("weights", None)
         self._settings = resolve(experiment, self.hooks, settings)
+        self.options = compile_options(self._settings["compile_options"])
         check(Source(experiment, self.hooks, {}))
         check_settings(self.hooks, self._settings)
-        with hooks_explained("build_data"):
-            made = self.hooks.call(experiment, "build_data")
-        self.data = check_splits(made)
+        if data is None:
+            with hooks_explained("build_data"):
+                data = self.hooks.call(experiment, "build_data")
+        self.data = check_splits(data)
+        self._derived = derived(experiment, self.hooks, self.data)
+        if self._derived:
+            experiment = self.experiment = experiment.replace(**self._derived)
+            self._settings = with_derived(self._settings, settings, self._derived)
+            check(Source(experiment, self.hooks, {}))
         self.built = build(experiment, self.hooks, self._settings["seed"])
         if weights is not None:
             self.built = starting_from(self.built, _model_of(weights))
@@ -106,6 +126,9 @@ class Nitro:
         self.padding = Padding(rows) if self._settings["pad_eval"] else None
         self._run: Run | None = None
         self._told: tuple[str, ...] = ()
+        self._report: Binding | None = None
+        for show in audience:
+            show(self.report())
 
     @property
     def settings(self) -> Mapping[str, Any]:
@@ -116,6 +139,12 @@ class Nitro:
     def run(self) -> Run | None:
         """The latest run of this handle."""
         return self._run
+
+    def report(self) -> Binding:
+        """What this handle was set up with, and where each value comes from."""
+        if self._report is None:
+            self._report = binding(self)
+        return self._report
 
     def train(
         self,
@@ -303,6 +332,25 @@ class Nitro:
 
     # ---- for runs
 
+    def origin(self, field: str) -> str:
+        """Where the value of a field comes from."""
+        own = self.experiment.__dict__
+        if field in self._derived:
+            return "derive"
+        if field not in own["_given"]:
+            return "default"
+        overridden = own.get("_overridden")
+        preset = overridden is not None and field not in overridden
+        return "preset" if preset else "keyword"
+
+    def scheduled_names(self) -> tuple[str, ...]:
+        """Names that the hook `schedules` gives, where it can be asked now."""
+        try:
+            made = schedules(self.experiment, self.hooks, self.values, self.budget())
+        except (NitroError, KeyError):
+            return ()
+        return tuple(sorted(made.names))
+
     def loader(self, split: str) -> Any:
         """The loader of a split.
 
@@ -358,7 +406,9 @@ class Nitro:
         on_device = self._settings["metrics_residency"] == "device"
         self.blueprint = replace(made, device_metrics=on_device)
         check_decay(self.blueprint, self.values)
-        self._programs = ProgramSet(self.blueprint, self.cache, self._asker)
+        self._programs = ProgramSet(
+            self.blueprint, self.cache, self._asker, options=self.options
+        )
         self.first = self._check_batches()
 
     def _width(self) -> AbstractContextManager[None]:

@@ -53,6 +53,11 @@ class Record:
             epoch = int(row["epoch"])
             self._log("log_metrics", row, step=step, epoch=epoch, split=split)
 
+    def describe(self, text: str, **about: Any) -> None:
+        """Write down what the run was set up with, as a text for people too."""
+        self.directory.update(**about)
+        self._log("log_text", "setup", text)
+
     def variant(self, programs: Mapping[str, Any]) -> None:
         """Write down the programs in use: variants differ in the last bits."""
         kind = (

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 from flax import nnx
 
+from .._experiment.base import preset_of
 from .._programs.model import copies
 from .._programs.report import Reasons
 from .._programs.spec import Asker
@@ -23,6 +24,7 @@ from .._programs.standing import Standing
 from .._text import tell
 from ..errors import NitroError, RunError, suggest
 from . import registry
+from .binding import metadata
 from .call import call
 from .commands import LATER, Command, Mailbox
 from .decay import check_decay
@@ -64,6 +66,11 @@ class Run:
         }
         name, values = type(experiment).__name__, handle.values.numbers
         self.record = Record(name, handle.settings, fields, values)
+        self.record.describe(
+            repr(handle.report()),
+            preset=preset_of(experiment) or None,
+            metadata=metadata(type(experiment)),
+        )
         self.id = self.record.id
         self.journal = self.record.journal
         self.phase = "starting"

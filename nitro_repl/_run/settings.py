@@ -32,6 +32,7 @@ SETTINGS: Mapping[str, Any] = {
     "fuse": bool,
     "weights": object,
     "metrics_residency": str,
+    "compile_options": dict | None,
 }
 """Names and types of all settings."""
 
@@ -49,6 +50,7 @@ _DEFAULTS: Mapping[str, Any] = {
     "pad_eval": True,
     "fuse": False,
     "metrics_residency": "host",
+    "compile_options": None,
 }
 _EVERY = re.compile(r"(\d+)\s*(epoch|step)s?$")
 
@@ -92,6 +94,20 @@ def resolve(
         for name, default in _DEFAULTS.items()
     }
     values |= given
+    _check(values)
+    return values
+
+
+def with_derived(
+    settings: Mapping[str, Any], given: Mapping[str, Any], made: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The settings with those that `derive` computed and no keyword gave.
+
+    Raises:
+        SettingError: One is out of range.
+    """
+    taken = {n: v for n, v in made.items() if n in SETTINGS and n not in given}
+    values = {**settings, **taken}
     _check(values)
     return values
 

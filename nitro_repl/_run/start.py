@@ -42,7 +42,11 @@ def new_loop(handle: Nitro, run: Run, record: Record, followed: Schedules) -> Lo
             bad=jax.device_put(jnp.zeros((), bool), device),
         ),
         programs=ProgramSet(
-            handle.blueprint, handle.cache, run.asker, fuse=settings["fuse"]
+            handle.blueprint,
+            handle.cache,
+            run.asker,
+            fuse=settings["fuse"],
+            options=handle.options,
         ),
         values=values,
         feed=Feed(handle.data["train"]),

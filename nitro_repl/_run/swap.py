@@ -236,6 +236,7 @@ class Swapper:
             self._asker(asked),
             fuse=self._loop.programs.fuse,
             look=plan.source,
+            options=self._loop.programs.options,
         )
         for split, names in self._run.handle.available.items():
             made.check(split, names)

@@ -220,6 +220,13 @@ VERBS: dict[str, Verb] = {
             ),
         ),
         Verb(
+            "report",
+            "what the run was set up with, and where each value comes from",
+            "handle",
+            "Binding",
+            (_RUN,),
+        ),
+        Verb(
             "history",
             "the recorded columns of a split",
             "run",

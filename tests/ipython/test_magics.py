@@ -209,3 +209,14 @@ def test_the_rate_of_a_group_is_set_by_its_full_name(nitro, shell):
     assert values["kernel.learning_rate"] == 1e-4
     assert values["bias.weight_decay"] == 0.1
     assert values["bias.learning_rate"] == values["learning_rate"]
+
+
+def test_the_report_of_a_new_handle_is_shown_once_under_its_cell(nitro, shell, capsys):
+    capsys.readouterr()
+    nitro("train Tiny width=4 --max-steps 2 --run-dir None")
+    shown = capsys.readouterr().out
+    assert shown.count("GraphConst[int]") == 1
+    assert "keyword" in shown
+    nitro("wait")
+    assert "GraphConst[int]" not in capsys.readouterr().out
+    assert nitro("report").settings
