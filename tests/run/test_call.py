@@ -65,13 +65,17 @@ def test_a_method_runs_on_the_live_state_in_eval_mode_and_returns_anything():
         before = run.model()
         made = run.call("scores", x=x, temperature=2.0)
         assert isinstance(made["scores"], np.ndarray)
-        np.testing.assert_allclose(made["scores"], by_hand(before, x) / 2, rtol=1e-6)
+        np.testing.assert_allclose(
+            made["scores"], by_hand(before, x) / 2, rtol=1e-5, atol=1e-6
+        )
         assert made["training"] == np.False_
         assert made["words"] == ("a", None)
         run.set(smoothing=0.25)
         run.advance(2)
         made = run.handle.call("scores", x=x)
-        np.testing.assert_allclose(made["scores"], by_hand(run.model(), x), rtol=1e-6)
+        np.testing.assert_allclose(
+            made["scores"], by_hand(run.model(), x), rtol=1e-5, atol=1e-6
+        )
         assert made["smoothing"] == np.float32(0.25)
         assert np.abs(by_hand(before, x) - made["scores"]).max() > 1e-4
 
@@ -112,8 +116,8 @@ def test_the_key_is_that_of_seed_method_and_step_or_the_one_given(book):
     assert same(after, book.train(max_steps=4).call("draw"))
     key = jax.random.key(5)
     by_key = np.asarray(jax.random.normal(key, (2,)) * 3.0)
-    np.testing.assert_allclose(run.call("draw", key=key), by_key, rtol=1e-6)
-    np.testing.assert_allclose(run.call("draw", key=5), by_key, rtol=1e-6)
+    np.testing.assert_allclose(run.call("draw", key=key), by_key, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(run.call("draw", key=5), by_key, rtol=1e-5, atol=1e-6)
     assert run.call("draw", n=3).shape == (3,)
 
 
