@@ -5,7 +5,8 @@ A result depends on the samples alone, never on how they were cut into batches.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+import functools
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -92,6 +93,25 @@ def numbers(values: Mapping[str, Any]) -> dict[str, float]:
             inner = jax.tree_util.keystr(path, simple=True, separator="/")
             found[f"{name}/{inner}" if inner else name] = float(np.asarray(leaf))
     return found
+
+
+def together(batches: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """What several micro-batches reported, as of one: values added up, scalars' mean.
+
+    Args:
+        batches: Dicts of one structure, of metric values and 0-d arrays.
+    """
+    if len(batches) == 1:
+        return batches[0]
+
+    def merged(*values: Any) -> Any:
+        if not isinstance(values[0], MetricValue):
+            return np.mean([np.asarray(value, np.float64) for value in values], axis=0)
+        return functools.reduce(lambda a, b: a.merge(b), [v.host() for v in values])
+
+    return jax.tree.map(
+        merged, *batches, is_leaf=lambda value: isinstance(value, MetricValue)
+    )
 
 
 class Totals:

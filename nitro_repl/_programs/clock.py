@@ -1,7 +1,7 @@
 """The clock of a run inside programs, and what a hook is called with.
 
-Randomness is a function of (seed, hook, step); in evaluation of (seed, hook, split,
-batch index).
+Randomness is a function of (seed, hook, step, micro-batch); in evaluation of (seed,
+hook, split, batch index).
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ def train_clock() -> dict[str, Any]:
     return {
         "key": _key_aval(),
         "step": jax.ShapeDtypeStruct((), jnp.uint32),
+        "micro": jax.ShapeDtypeStruct((), jnp.uint32),
         "bad": jax.ShapeDtypeStruct((), jnp.bool_),
+        "sticky": jax.ShapeDtypeStruct((), jnp.bool_),
     }
 
 
@@ -52,7 +54,7 @@ def hook_arguments(wanted: Route, groups: Any) -> dict[str, Any]:
     if wanted.wants_key:
         clock = groups["clock"]
         key = jax.random.fold_in(clock["key"], hook_id(wanted.hook))
-        for part in ("step",) if "step" in clock else ("split", "index"):
+        for part in ("step", "micro") if "step" in clock else ("split", "index"):
             key = jax.random.fold_in(key, clock[part])
         given[KEY] = key
     return given

@@ -294,11 +294,11 @@ def _kept(
     fine = [jnp.isfinite(number) for number in numbers.values()]
     fine += _stays_finite(old[:2], new[:2])
     rest = jnp.stack(fine).all() if fine else jnp.array(True)
-    good = jnp.isfinite(loss) & rest & ~clock["bad"]
+    good, sticky = jnp.isfinite(loss) & rest & ~clock["bad"], clock["sticky"]
     kept = keep_if(good, lambda: new, old)
-    moved = clock["step"] + good.astype(clock["step"].dtype)
+    moved = clock["step"] + (good | ~sticky).astype(clock["step"].dtype)
     told = jnp.stack([loss, jnp.where(rest, 0, jnp.nan).astype(loss.dtype)])
-    return (*kept, moved, ~good, told, numbers)
+    return (*kept, moved, ~good & sticky, told, numbers)
 
 
 def _stays_finite(old: Any, new: Any) -> list[Any]:

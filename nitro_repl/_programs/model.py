@@ -44,6 +44,16 @@ class Structure:
     param_avals: tuple[jax.ShapeDtypeStruct, ...]
     state_avals: tuple[jax.ShapeDtypeStruct, ...]
 
+    @property
+    def state_names(self) -> tuple[str, ...]:
+        """A path per leaf that is no parameter, such as `norm.mean`."""
+        indices = range(len(self.state_avals))
+        tree = nnx.to_pure_dict(jax.tree.unflatten(self.state, indices))
+        paths = jax.tree_util.tree_flatten_with_path(tree)[0]
+        return tuple(
+            ".".join(str(getattr(key, "key", key)) for key in path) for path, _ in paths
+        )
+
     def merge(
         self, params: Sequence[Any], state: Sequence[Any], *, training: bool
     ) -> nnx.Module:

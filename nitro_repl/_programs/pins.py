@@ -74,7 +74,8 @@ class Pins:
                     continue  # nothing compiled will be of it
                 reads = (*(Read("member", hook) for hook in hooks), _MODEL)
                 self._hold(each, reads, plan, source)
-        own = [p for p in programs if p.name != "step"]  # what reads what is not known
+        whole = ("step", "grad")  # which hook of these reads what is not known
+        own = [p for p in programs if p.name not in whole]
         reads = {read for p in own for read in p.reads if read.kind != "device"}
         self._hold(kind, (*self._held.get(kind, {}), *reads), plan, source)
 

@@ -13,7 +13,8 @@ import jax
 
 from .._code.arrays import light_look
 from ..errors import HookError, StaleError
-from . import disk, manual, metrics, training
+from . import disk, metrics, training
+from .assemble import train_step
 from .blueprint import Batch, Blueprint
 from .by_shape import ByShape, Key
 from .cache import ProgramCache
@@ -22,12 +23,11 @@ from .method import Given, method, method_clock
 from .pins import Pins
 from .spec import Asker, Program, Spec
 from .standing import Standing, stale_names, standing
-from .step import EvalStep, FusedStep, SplitStep, TrainStep
+from .step import EvalStep, TrainStep
 
 Avals = Mapping[str, Any]
 AnyStep = TypeVar("AnyStep", TrainStep, EvalStep)
 
-_TRAIN_CLOCK = {"key": 0, "step": 0, "bad": 0}
 _EVAL_CLOCK = {"key": 0, "split": 0, "index": 0}
 
 
@@ -39,6 +39,7 @@ class ProgramSet:
         cache: Where they are found or made.
         asker: Makes the record of who asks, at the time of asking.
         fuse: Whether the whole train step is one program.
+        joint: Whether one loss is taken over all micro-batches of a step.
         look: What the code says, where somebody has looked just now.
         options: Of the compiler, by name.
     """
@@ -50,12 +51,13 @@ class ProgramSet:
         asker: Callable[[], Asker],
         *,
         fuse: bool = False,
+        joint: bool = False,
         look: Source | None = None,
         options: tuple[tuple[str, Any], ...] = (),
     ):
         self.blueprint = blueprint
-        self.fuse = fuse
         self.options = options
+        self.fuse, self.joint = fuse, joint
         self._cache = cache
         self._asker = asker
         self._train = ByShape("train", self._make_train)
@@ -68,11 +70,11 @@ class ProgramSet:
         self._prepares = False
         self._names: dict[Hashable, tuple[str, ...]] = {}
 
-    def train(self, batch: Avals) -> TrainStep:
-        """The train step for a batch with these shapes."""
-        key = (thread_settings(), batch_signature(batch))
+    def train(self, *batches: Avals) -> TrainStep:
+        """The train step for micro-batches with these shapes."""
+        key = (thread_settings(), tuple(map(batch_signature, batches)))
         found = self._train.get(key)
-        return found or self._made(self._train, key, _structs(batch))
+        return found or self._made(self._train, key, *map(_structs, batches))
 
     def evaluation(self, batch: Avals) -> EvalStep:
         """The eval program for a batch with these shapes."""
@@ -184,8 +186,8 @@ class ProgramSet:
 
     def _prepare(self, like: ProgramSet) -> None:
         now = thread_settings()
-        for (batch,) in like._train.shapes(now):
-            self.train(batch)
+        for batches in like._train.shapes(now):
+            self.train(*batches)
         for (batch,) in like._eval.shapes(now):
             self.evaluation(batch)
         for outputs, fields in like._value.shapes(now):
@@ -223,7 +225,10 @@ class ProgramSet:
     @property
     def programs(self) -> tuple[Program, ...]:
         """Every program in use, in the order they run."""
-        order = ("step", "forward", "loss", "backward", "optimizer", "eval", "metrics")
+        order = (
+            "step", "grad", "forward", "loss", "backward", "optimizer", "eval",
+            "metrics",
+        )  # fmt: skip
         own = (self._train, self._eval, self._value, self._metrics)
         kinds = (*own, *self._methods.copy().values())
         steps = [step for kind in kinds for _, step in kind.items()]
@@ -291,7 +296,10 @@ class ProgramSet:
 
     def _computes_the_same(self, steps: ByShape[Any]) -> bool:
         """Whether code that moved gives the programs that are there, made once more."""
-        names = {"eval": ("forward", "eval", "step"), "value": ("loss", "step")}
+        names = {
+            "eval": ("forward", "eval", "step", "grad"),
+            "value": ("loss", "step", "grad"),
+        }
         known: ByShape[Any] = steps
         if self._train.items() and steps.kind in (*names, "train"):
             known = self._train
@@ -306,26 +314,9 @@ class ProgramSet:
             if kind not in names or old.name in names[kind]
         )
 
-    def _make_train(self, batch: Batch) -> TrainStep:
-        plan = self.blueprint
-        groups = {
-            "batch": batch,
-            "clock": _TRAIN_CLOCK,
-            "fields": plan.fields,
-            "hyper": plan.hyper,
-            "opt": plan.opt_avals,
-            "params": plan.structure.param_avals,
-            "state": plan.structure.state_avals,
-        }
-        if plan.hooks.manual:
-            return FusedStep(self._find(manual.step(plan, batch)), groups, manual=True)
-        if self.fuse:
-            return FusedStep(self._find(training.step(plan, batch)), groups)
-        forward = self._find(training.forward(plan, batch))
-        backward = self._find(training.backward(forward))
-        loss = self._find(training.loss(plan, forward.out[0], batch))
-        optimizer = self._find(training.optimizer(plan, loss.out[0]))
-        return SplitStep(forward, loss, backward, optimizer, groups)
+    def _make_train(self, *batches: Batch) -> TrainStep:
+        plan, find = self.blueprint, self._find
+        return train_step(plan, batches, find, fuse=self.fuse, joint=self.joint)
 
     def _make_eval(self, batch: Batch) -> EvalStep:
         plan = self.blueprint

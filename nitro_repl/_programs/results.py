@@ -72,6 +72,28 @@ def scalar(total: Any, wanted: Route) -> Any:
     return number.astype(jnp.promote_types(number.dtype, jnp.float32))
 
 
+def weight(total: Any) -> tuple[Any, ...]:
+    """What a loss that is a Mean adds to the totals of a step; nothing of a scalar."""
+    if not isinstance(total, Mean):
+        return ()
+    parts = jnp.asarray(total.total), jnp.asarray(total.count)
+    dtype = jnp.promote_types(parts[0].dtype, jnp.float32)
+    return tuple(part.astype(dtype) for part in parts)
+
+
+def differentiated(total: Any, wanted: Route) -> Any:
+    """The number whose gradient is taken: over no sample it is finite, too.
+
+    Such a micro-batch has a weight of 0 among others.
+    """
+    number = scalar(total, wanted)
+    if not isinstance(total, Mean):
+        return number
+    count = jnp.asarray(total.count)
+    some = jnp.where(count == 0, jnp.ones_like(count), count)
+    return scalar(Mean(total.total, some), wanted)
+
+
 def checked_metrics(metrics: Any, wanted: Route) -> dict[str, Any]:
     """Train metrics: a dict of scalars and metric values."""
     if not isinstance(metrics, dict):

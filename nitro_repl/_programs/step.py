@@ -6,12 +6,14 @@ optimizer state are donated, so a carry may be used for one step only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple, Protocol
 
 import jax
+import numpy as np
 
+from .._experiment.device import default_device
 from .spec import Program
 from .trace import Slot, slot_of
 
@@ -24,6 +26,7 @@ class Carry(NamedTuple):
     Attributes:
         step: Optimizer steps done, uint32.
         bad: Whether a step was not finite; then every later step changes nothing.
+        sticky: Whether a step that is not finite becomes `bad`; else it is skipped.
     """
 
     params: Arrays
@@ -31,6 +34,7 @@ class Carry(NamedTuple):
     opt: Arrays
     step: Any
     bad: Any
+    sticky: Any
 
 
 class Report(NamedTuple):
@@ -38,11 +42,16 @@ class Report(NamedTuple):
 
     Attributes:
         numbers: The loss and the gradient norm, shape (2,): one array, one transfer.
-        metrics: Leaves of the train metrics; `TrainStep.metrics` is their tree.
+        metrics: Leaves of the train metrics, for each time that the loss was taken;
+            `TrainStep.metrics` is their tree.
     """
 
     numbers: Any
-    metrics: Arrays
+    metrics: tuple[Arrays, ...]
+
+
+Part = tuple[int, str, str, Arrays]
+"""Number of the micro-batch, program, "outputs", "state", "loss" or "gradient"."""
 
 
 class TrainStep(Protocol):
@@ -53,23 +62,31 @@ class TrainStep(Protocol):
         metrics: The tree of the train metrics.
         manual: Whether it is the user's own; then its second number is no gradient
             norm, but 0 where all that it told and made is finite.
+        outputs: The tree of what `forward` gives, where it is a program of its own.
     """
 
     programs: tuple[Program, ...]
     metrics: Any
     manual: bool
+    outputs: Any
 
     def __call__(
-        self, carry: Carry, batch: Arrays, key: Any, inputs: Arrays
+        self, carry: Carry, batches: tuple[Arrays, ...], key: Any, inputs: Arrays
     ) -> tuple[Carry, Report]:
         """Do one step.
 
         Args:
             carry: Of the step before; its parameters and optimizer state are consumed.
-            batch: Arrays of the batch, by sorted field name.
+            batches: Arrays of each micro-batch, by sorted field name.
             key: The run's random key.
             inputs: Leaves of the Device fields, then the hyperparameters.
         """
+        ...
+
+    def examine(
+        self, carry: Carry, batches: tuple[Arrays, ...], key: Any, inputs: Arrays
+    ) -> Iterator[Part]:
+        """What its programs give on the way to the gradients, changing nothing."""
         ...
 
 
@@ -88,35 +105,57 @@ class SplitStep:
         groups: Mapping[str, Any],
     ):  # fmt: skip
         self.programs = (forward, loss, backward, optimizer)
-        wires = _Wires(groups)
-        outputs, state, _ = forward.out
-        n_outputs, n_state = len(jax.tree.leaves(outputs)), len(jax.tree.leaves(state))
+        self._micro = numbered(1)[0]
+        wires = Wires(groups)
+        self.outputs, state, _ = forward.out
+        n_outputs = len(jax.tree.leaves(self.outputs))
+        n_state = len(jax.tree.leaves(state))
         self._forward = wires.call(forward)
         places = wires.add("forward", forward)
         wires.name("outputs", places[:n_outputs])
         wires.name("new_state", places[n_outputs : n_outputs + n_state])
+        self._made = take(places[:n_outputs])
+        self._state = take(places[n_outputs : n_outputs + n_state])
         wires.name("residuals", places[n_outputs + n_state :])
         self._loss = wires.call(loss)
         places = wires.add("loss", loss)
-        _, cotangent, self.metrics = loss.out
+        _, cotangent, self.metrics, _ = loss.out
         wires.positions[("loss",)] = places[0]
-        wires.name("cotangent", places[1 : 1 + len(cotangent)])
-        self._metrics = _take(places[1 + len(cotangent) :])
+        end = 1 + len(cotangent)
+        wires.name("cotangent", places[1:end])
+        self._metrics = take(places[end : end + len(jax.tree.leaves(self.metrics))])
         self._backward = wires.call(backward)
-        wires.name("grads", wires.add("backward", backward))
+        places = wires.add("backward", backward)
+        wires.name("grads", places)
+        self._grads = take(places)
+        self._number = take([wires.positions[("loss",)]])
         self._optimizer = wires.call(optimizer)
         self._sizes = tuple(len(jax.tree.leaves(part)) for part in optimizer.out[:3])
 
     def __call__(
-        self, carry: Carry, batch: Arrays, key: Any, inputs: Arrays
+        self, carry: Carry, batches: tuple[Arrays, ...], key: Any, inputs: Arrays
     ) -> tuple[Carry, Report]:
         """Do one step, as `TrainStep` says."""
-        env = _arrays(carry, batch, key, inputs)
+        (batch,) = batches
+        env = arrays_of(carry, batch, key, self._micro, inputs)
         env += self._forward(env)
         env += self._loss(env)
         env += self._backward(env)
         out = self._optimizer(env)
-        return _taken(out, self._sizes, self._metrics(env))
+        return taken(out, self._sizes, carry, (self._metrics(env),))
+
+    def examine(
+        self, carry: Carry, batches: tuple[Arrays, ...], key: Any, inputs: Arrays
+    ) -> Iterator[Part]:
+        """As `TrainStep` says."""
+        env = arrays_of(carry, batches[0], key, self._micro, inputs)
+        env += self._forward(env)
+        yield 0, "forward", "outputs", self._made(env)
+        yield 0, "forward", "state", self._state(env)
+        env += self._loss(env)
+        yield 0, "loss", "loss", self._number(env)
+        env += self._backward(env)
+        yield 0, "backward", "gradient", self._grads(env)
 
 
 class FusedStep:
@@ -133,26 +172,39 @@ class FusedStep:
     ):
         self.programs = (program,)
         self.manual = manual
-        self._step = _Wires(groups).call(program)
+        self._micro = numbered(1)[0]
+        self._step = Wires(groups).call(program)
+        self.outputs = None
         self.metrics = program.out[-1]
         self._sizes = tuple(len(jax.tree.leaves(part)) for part in program.out[:3])
 
     def __call__(
-        self, carry: Carry, batch: Arrays, key: Any, inputs: Arrays
+        self, carry: Carry, batches: tuple[Arrays, ...], key: Any, inputs: Arrays
     ) -> tuple[Carry, Report]:
         """Do one step, as `TrainStep` says."""
-        out = self._step(_arrays(carry, batch, key, inputs))
+        (batch,) = batches
+        out = self._step(arrays_of(carry, batch, key, self._micro, inputs))
         done = sum(self._sizes) + 3
-        return _taken(out, self._sizes, out[done:])
+        return taken(out, self._sizes, carry, (out[done:],))
+
+    def examine(
+        self, carry: Carry, batches: tuple[Arrays, ...], key: Any, inputs: Arrays
+    ) -> Iterator[Part]:
+        """As `TrainStep` says: nothing, its parts are no programs."""
+        yield from ()
 
 
-def _arrays(carry: Carry, batch: Arrays, key: Any, inputs: Arrays) -> Arrays:
+def arrays_of(
+    carry: Carry, batch: Arrays, key: Any, micro: Any, inputs: Arrays
+) -> Arrays:
     """All arrays that go into a step, in the order of their groups' names."""
     return (
         *batch,
         carry.bad,
         key,
+        micro,
         carry.step,
+        carry.sticky,
         *inputs,
         *carry.opt,
         *carry.params,
@@ -160,8 +212,8 @@ def _arrays(carry: Carry, batch: Arrays, key: Any, inputs: Arrays) -> Arrays:
     )
 
 
-def _taken(
-    out: Arrays, sizes: tuple[int, ...], metrics: Arrays
+def taken(
+    out: Arrays, sizes: tuple[int, ...], before: Carry, metrics: tuple[Arrays, ...]
 ) -> tuple[Carry, Report]:
     """What a step hands on and tells, from its outputs."""
     n, m, k = sizes
@@ -172,6 +224,7 @@ def _taken(
         opt=out[:n],
         step=step,
         bad=bad,
+        sticky=before.sticky,
     )
     return after, Report(numbers, metrics)
 
@@ -187,14 +240,14 @@ class EvalStep:
     def __init__(self, evaluation: Program, groups: Mapping[str, Any]):
         self.programs = (evaluation,)
         self.out = evaluation.out
-        self._call = _Wires(groups).call(evaluation)
+        self._call = Wires(groups).call(evaluation)
 
     def __call__(self, arrays: Arrays) -> Arrays:
         """Output leaves, from the arrays of all groups in order of group name."""
         return self._call(arrays)
 
 
-class _Wires:
+class Wires:
     """Where each slot is found in the growing tuple of one step's arrays."""
 
     def __init__(self, groups: Mapping[str, Any]):
@@ -206,11 +259,11 @@ class _Wires:
 
     def call(self, program: Program) -> Callable[[Arrays], Arrays]:
         """A function from all arrays so far to the program's outputs."""
-        take = _take([self.positions[slot] for slot in program.inputs])
+        pick = take([self.positions[slot] for slot in program.inputs])
         executable, constants = program.executable, program.constants
         if constants:
-            return lambda env: tuple(executable(*take(env), *constants))
-        return lambda env: tuple(executable(*take(env)))
+            return lambda env: tuple(executable(*pick(env), *constants))
+        return lambda env: tuple(executable(*pick(env)))
 
     def add(self, name: str, program: Program) -> list[int]:
         """Append the program's outputs; the position of each leaf of `program.out`."""
@@ -228,7 +281,14 @@ class _Wires:
             self.positions[(group, index)] = position
 
 
-def _take(positions: Sequence[int]) -> Callable[[Arrays], Arrays]:
+def numbered(count: int) -> list[Any]:
+    """The numbers of so many micro-batches, on the device."""
+    numbers = [np.uint32(number) for number in range(count)]
+    return jax.device_put(numbers, default_device())
+
+
+def take(positions: Sequence[int]) -> Callable[[Arrays], Arrays]:
+    """A function that picks arrays by their positions."""
     if not positions:
         return lambda arrays: ()
     if len(positions) == 1:

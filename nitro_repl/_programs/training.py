@@ -26,9 +26,11 @@ from .recipe import PARTS
 from .results import (
     check_outputs,
     checked_metrics,
+    differentiated,
     is_differentiable,
     scalar,
     split_loss,
+    weight,
 )
 from .spec import Program, Spec
 from .update import Update
@@ -41,8 +43,8 @@ def forward(plan: Blueprint, batch: Batch) -> Spec:
     def forward(groups: Any, reads: Reads) -> Any:
         hooks = plan.view(groups, reads, "forward", training=True)
         outputs, pullback, state = jax.vjp(
-            _applied(plan, hooks, groups, wanted),
-            _trained(plan, reads, groups),
+            applied(plan, hooks, groups, wanted),
+            trained_of(plan, reads, groups),
             has_aux=True,
         )
         return outputs, state, pullback
@@ -58,8 +60,8 @@ def forward(plan: Blueprint, batch: Batch) -> Spec:
 
 
 def loss(plan: Blueprint, outputs: Any, batch: Batch, *, training: bool = True) -> Spec:
-    """Value, cotangent and train metrics; without `training` the value alone."""
-    judge = _Judge.of(plan, training)
+    """Value, cotangent, train metrics and weight; not `training`: the value alone."""
+    judge = Judge.of(plan, training)
     leaves, tree = jax.tree.flatten(outputs)
     differentiable = tuple(map(is_differentiable, leaves))
 
@@ -81,10 +83,10 @@ def loss(plan: Blueprint, outputs: Any, batch: Batch, *, training: bool = True) 
         )
         if not training:
             return value(chosen)[1][0]
-        (number, (_, metrics)), cotangent = jax.value_and_grad(value, has_aux=True)(
+        (_, (total, metrics)), cotangent = jax.value_and_grad(value, has_aux=True)(
             chosen
         )
-        return number, cotangent, metrics
+        return scalar(total, judge.wanted), cotangent, metrics, weight(total)
 
     arguments = {
         "outputs": tuple(map(struct, leaves)),
@@ -152,7 +154,7 @@ def optimizer(plan: Blueprint, loss: Any) -> Spec:
         "hyper": plan.hyper,
         "fields": plan.fields,
         "loss": struct(loss),
-        "clock": {name: train_clock()[name] for name in ("step", "bad")},
+        "clock": {name: train_clock()[name] for name in ("step", "bad", "sticky")},
     }
     return Spec(
         "optimizer",
@@ -166,20 +168,21 @@ def optimizer(plan: Blueprint, loss: Any) -> Spec:
 
 def step(plan: Blueprint, batch: Batch) -> Spec:
     """The whole train step: what `optimizer` gives, and the train metrics."""
-    wanted, judge = plan.route("forward"), _Judge.of(plan, training=True)
+    wanted, judge = plan.route("forward"), Judge.of(plan, training=True)
 
     def step(groups: Any, reads: Reads) -> Any:
         hooks = plan.view(groups, reads, "step", training=True)
-        apply = _applied(plan, hooks, groups, wanted)
+        apply = applied(plan, hooks, groups, wanted)
 
         def value(trained: Any) -> Any:
             outputs, state = apply(trained)
-            number, (_, metrics) = judge(hooks, reads, groups, outputs)
-            return number, (state, metrics)
+            number, (total, metrics) = judge(hooks, reads, groups, outputs)
+            return number, (state, total, metrics)
 
-        (number, (state, metrics)), grads = jax.value_and_grad(value, has_aux=True)(
-            _trained(plan, reads, groups)
+        (_, (state, total, metrics)), grads = jax.value_and_grad(value, has_aux=True)(
+            trained_of(plan, reads, groups)
         )
+        number = scalar(total, judge.wanted)
         made = {"loss": number, "grads": grads, "new_state": state}
         return (*_moved(plan, hooks, reads, {**groups, **made}), metrics)
 
@@ -218,7 +221,7 @@ def evaluation(plan: Blueprint, batch: Batch) -> Spec:
 # ---- parts
 
 
-def _applied(
+def applied(
     plan: Blueprint, hooks: Any, groups: Mapping[str, Any], wanted: Route
 ) -> Callable[[Any], tuple[Any, Any]]:
     """`forward` in train mode: trained parameters to outputs and new state."""
@@ -234,7 +237,7 @@ def _applied(
 
 
 @dataclass(frozen=True)
-class _Judge:
+class Judge:
     """`loss` with `train_metrics`: outputs to (number, (what loss gave, metrics))."""
 
     plan: Blueprint
@@ -243,7 +246,7 @@ class _Judge:
     training: bool
 
     @classmethod
-    def of(cls, plan: Blueprint, training: bool) -> _Judge:
+    def of(cls, plan: Blueprint, training: bool) -> Judge:
         return cls(plan, plan.route("loss"), plan.route("train_metrics"), training)
 
     def names(self, batch: Batch) -> list[str]:
@@ -262,10 +265,10 @@ class _Judge:
                 given = hook_arguments(self.extra, groups)
                 made = hooks.train_metrics(outputs, **given)
                 metrics = {**metrics, **checked_metrics(made, self.extra)}
-        return scalar(total, self.wanted), (total, metrics)
+        return differentiated(total, self.wanted), (total, metrics)
 
 
-def _trained(plan: Blueprint, reads: Reads, groups: Mapping[str, Any]) -> Any:
+def trained_of(plan: Blueprint, reads: Reads, groups: Mapping[str, Any]) -> Any:
     """The parameters that get a gradient."""
     reads.add("recipe", "frozen")
     return plan.recipe.trained(groups["params"])
@@ -286,11 +289,12 @@ def _moved(
         after, trained = update(groups["params"], grads, opt, loss, norm)
         return plan.checked_opt(after), trained, groups["new_state"]
 
-    good = jnp.isfinite(loss) & jnp.isfinite(norm) & ~clock["bad"]
+    finite = jnp.isfinite(loss) & jnp.isfinite(norm)
+    good, sticky = finite & ~clock["bad"], clock["sticky"]
     # Donated inputs are matched to outputs in order; any other order is copied.
     kept = (groups["opt"], plan.recipe.trained(groups["params"]), groups["state"])
     opt, trained, state = keep_if(good, moved, kept)
     params = plan.recipe.whole(trained, groups["params"])
     numbers = jnp.stack([loss, norm.astype(loss.dtype)])
-    step = clock["step"] + good.astype(clock["step"].dtype)
-    return opt, params, state, step, ~good, numbers
+    step = clock["step"] + (good | ~sticky).astype(clock["step"].dtype)
+    return opt, params, state, step, ~good & sticky, numbers

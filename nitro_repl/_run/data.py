@@ -76,6 +76,26 @@ def first_batch(loader: Any, split: str) -> dict[str, Any]:
     )
 
 
+def check_accum(data: Mapping[str, Any], accum: int) -> None:
+    """Refuse an epoch that is no whole number of steps.
+
+    Raises:
+        DataError: The micro-batches of a step do not divide its batches.
+    """
+    batches = len(data["train"]) if "train" in data else accum
+    if batches % accum:
+        fitting = [n for n in range(1, batches + 1) if batches % n == 0]
+        nearest = sorted(fitting, key=lambda n: abs(n - accum))[:2]
+        raise DataError(
+            f"accum={accum} does not divide the {batches} batches of an epoch",
+            where="split `train`, setting accum",
+            fix=f"accum={' or '.join(map(str, nearest))}, or give the split "
+            f"{batches - batches % accum} batches"
+            if batches > accum
+            else f"accum={' or '.join(map(str, nearest))}",
+        )
+
+
 def _check_split(name: str, loader: Any) -> None:
     where = f"split `{name}`, `build_data`"
     kind = type(loader).__name__

@@ -114,7 +114,7 @@ def field_types(verb: Verb, experiment: Any) -> dict[str, Any]:
         experiment = experiment.experiment
     types = {name: field.type for name, field in experiment.__fields__.items()}
     if verb.name == "set":
-        types = {**dict.fromkeys(NAMES, float), **types}
+        types = {**dict.fromkeys(NAMES, float), "on_nonfinite": str, **types}
     return types
 
 

@@ -14,10 +14,9 @@ from math import isfinite
 from typing import Any, NamedTuple, Protocol
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from .._experiment.metrics import numbers
+from .._experiment.metrics import numbers, together
 from .._programs.explain import hook_error, hooks_explained
 from .._programs.program_set import ProgramSet
 from .._programs.step import Carry, Report, TrainStep
@@ -26,6 +25,7 @@ from ..errors import NonFiniteError, StaleError
 from .batches import check_batch, private_arrays
 from .chosen import chosen
 from .commands import LATER, Command, Mailbox
+from .culprit import Culprit, find_culprit
 from .evaluation import State
 from .feed import Fed, Feed, Position
 from .listeners import Listeners
@@ -39,6 +39,12 @@ from .settings import Every
 _UNREAD_S, _UNREAD = 0.02, (2, 16)
 _RATE_S, _SHORT_S = 0.5, 0.05  # seconds to take a rate over: while stepping, at a pause
 
+_RESUME = """run.culprit has the batch. Edit the code and run.swap(), or run.set(...),
+then run.resume(); run.set(on_nonfinite="skip") passes over such steps"""
+_GO_ON = """edit the code, run.swap(), then run.handle.train() goes on from
+there; or, for another value: run.handle.train(background=True,
+paused=True), run.set(...), run.resume()"""
+
 
 class Pending(NamedTuple):
     """A step whose numbers are still on the device."""
@@ -49,6 +55,8 @@ class Pending(NamedTuple):
     report: Report
     program: TrainStep
     values: Mapping[str, float]
+    batches: tuple[Mapping[str, Any], ...]
+    inputs: tuple[Any, ...]
 
 
 class Validates(Protocol):
@@ -73,6 +81,9 @@ class Loop:
         schedules: What some of the values follow.
         step: Optimizer steps begun; those of a non-finite step are taken back.
         listeners: Host code that goes along.
+        accum: Micro-batches of a step.
+        on_nonfinite: What a step does that is not finite: "pause", "stop" or "skip".
+        culprit: The last such step, None so far.
         attended: Whether somebody can resume it when it pauses by itself.
         paused: Whether to wait for commands before the next step.
         stopping: Whether to end at the next boundary.
@@ -96,6 +107,9 @@ class Loop:
     max_steps: int | None = None
     step: int = 0
     epoch: int = 0
+    accum: int = 1
+    on_nonfinite: str = "stop"
+    culprit: Culprit | None = None
     attended: bool = False
     paused: bool = False
     stopping: bool = False
@@ -111,7 +125,7 @@ class Loop:
         """Train until the end or a stop."""
         self.on_phase("starting")
         self.rate = self._rate_mark = None  # that of an earlier start says nothing now
-        self.programs.train(self.first)  # before the first command is heard
+        self.programs.train(*self.shapes)  # before the first command is heard
         if self.evaluate is not None and self.evaluate_every is not None:
             self.evaluate.prepare(self)
         self.record.variant(self.programs.variant)
@@ -125,28 +139,33 @@ class Loop:
         """One step; then, where an epoch or a period ends, an evaluation."""
         self.schedules.apply(self.values, self.step)
         with hooks_explained(f"the loader of `train`, at step {self.step + 1}"):
-            fed = next(self.feed)
-        batch = self.place(fed.batch)
+            fed = self._fed()
+        own = tuple(self.own(one.batch) for one in fed)
+        batches = tuple(map(self.place, own))
         try:
-            step = self.programs.train(batch)
+            step = self.programs.train(*batches)
         except StaleError as error:
-            self.hold(fed, error)
+            self.hold(fed[0], error)
             return
+        arrays = tuple(tuple(batch.values()) for batch in batches)
         try:
-            self.carry, report = step(
-                self.carry, tuple(batch.values()), self.key, self.values.leaves
-            )
+            self.carry, report = step(self.carry, arrays, self.key, self.values.leaves)
         except jax.errors.JaxRuntimeError as error:
             raise hook_error(f"step {self.step + 1}", error) from error
         self.step += 1
-        self.epoch = fed.epoch
+        self.epoch = fed[0].epoch
         self.pending.append(
-            Pending(self.step, fed.epoch, fed.index, report, step, self.values.numbers)
-        )
+            Pending(
+                self.step, fed[0].epoch, fed[0].index, report, step,
+                self.values.numbers, own, self.values.leaves,
+            )
+        )  # fmt: skip
         if len(self.pending) > self.unread:
             self.read(self.unread // 2)  # several at once: each wait changes threads
+            if self.paused:  # by the guard
+                return
         self._measure()
-        ended = fed.index + 1 == self.feed.steps_per_epoch
+        ended = fed[-1].index + 1 == self.feed.steps_per_epoch
         if ended:
             self.epoch += 1
         self.listeners.stepped(self)
@@ -155,8 +174,9 @@ class Loop:
         )
         if due and self.evaluate is not None:
             self.read(0)
-            self.evaluate(self)
-            self.listeners.emit("eval")
+            if not self.paused:
+                self.evaluate(self)
+                self.listeners.emit("eval")
 
     def boundary(self) -> bool:
         """Apply what was asked; wait while paused. False when the run is to end."""
@@ -165,6 +185,8 @@ class Loop:
             self.read(0)
             while (command := self.mailbox.take()) is not None:
                 self.obey(command)
+        if self._finished():
+            self.read(0)  # the guard may take the last steps back
         self.rest()
         if self.stopping or self._finished():
             return False
@@ -206,13 +228,23 @@ class Loop:
         self.end_advance(error)
         tell(f"paused before step {self.step + 1}: {error}", bad=True)
 
-    def place(self, batch: Any) -> dict[str, Any]:
-        """The fields that programs name, copied and placed, by sorted name."""
+    @property
+    def shapes(self) -> list[Mapping[str, Any]]:
+        """Avals of the micro-batches of the first step."""
+        return [self.first] * self.accum
+
+    def own(self, batch: Any) -> dict[str, Any]:
+        """The fields that programs name, copied, by sorted name."""
         check_batch(batch, "train")
         names = self.programs.train_names(batch)
-        own = private_arrays(batch, "train", names)
+        return private_arrays(batch, "train", names)
+
+    def place(self, own: Mapping[str, Any]) -> dict[str, Any]:
+        """Fields where a program takes them."""
         if self.values.device.platform == "cpu":
-            return own  # a program takes a private numpy array faster than device_put
+            return dict(
+                own
+            )  # a program takes a private numpy array faster than device_put
         return dict(
             zip(own, jax.device_put([*own.values()], self.values.device), strict=True)
         )
@@ -226,7 +258,10 @@ class Loop:
             except jax.errors.JaxRuntimeError as error:
                 raise hook_error(f"step {taken.step}", error) from error
             if not (isfinite(row["loss"]) and isfinite(row["grad_norm"])):
-                self._not_finite(taken, row)
+                if self.on_nonfinite != "skip":
+                    self._not_finite(taken, row)
+                    return
+                self._skipped(taken, row)
             if taken.program.manual:
                 del row["grad_norm"]
             self.record.row("train", row)
@@ -262,23 +297,58 @@ class Loop:
         return self.max_steps is not None and self.step >= self.max_steps
 
     def _not_finite(self, taken: Pending, row: Mapping[str, float]) -> None:
-        """Take back the steps that changed nothing and say which one was first."""
+        """Take back the steps that changed nothing and say which one was first.
+
+        Raises:
+            NonFiniteError: The run is to stop, or nobody could resume it.
+        """
         self.pending.clear()
         self.step, self.epoch = taken.step - 1, taken.epoch
         self._rate_mark = None
         self.feed.restore(Position(taken.epoch, taken.batch))
         self.carry = self.carry._replace(
-            bad=jax.device_put(jnp.zeros((), bool), self.values.device)
+            bad=jax.device_put(np.zeros((), bool), self.values.device)
         )
         name, value = _culprit(taken, row)
-        raise NonFiniteError(
+        self.culprit = find_culprit(self, taken, name, settled=True)
+        self.record.journal.record(
+            "not finite", step=self.step, by="guard", after=str(self.culprit)
+        )
+        pauses = self.on_nonfinite == "pause" and self.attended
+        error = NonFiniteError(
             f"{name} is {value} at step {taken.step}; parameters, optimizer and model "
             f"state are those of step {self.step}",
-            where=f"step {taken.step}, epoch {taken.epoch}",
-            fix="edit the code, run.swap(), then run.handle.train() goes on from\n"
-            "there; or, for another value: run.handle.train(background=True,\n"
-            "paused=True), run.set(...), run.resume()",
+            where=f"step {taken.step}, epoch {taken.epoch}; "
+            f"first in {self.culprit.tensor}",
+            fix=_RESUME if pauses else _GO_ON,
         )
+        if not pauses:
+            raise error
+        self.paused = True
+        self.on_phase("paused")
+        self.end_advance(error)
+        tell(f"paused: {error}", bad=True)
+
+    def _skipped(self, taken: Pending, row: Mapping[str, float]) -> None:
+        """Keep the batch of a step that changed nothing; say so the first time."""
+        first = self.culprit is None
+        self.culprit = find_culprit(self, taken, _culprit(taken, row)[0], settled=False)
+        if first:
+            tell(
+                f"step {taken.step} is skipped: {self.culprit.tensor} is not finite. "
+                "Such steps are nan in the history; run.culprit is the last one."
+            )
+
+    def _fed(self) -> list[Fed]:
+        """The micro-batches of a step; all or none are taken from the feed."""
+        fed = [next(self.feed)]
+        try:
+            while len(fed) < self.accum:
+                fed.append(next(self.feed))
+        except BaseException:
+            self.feed.restore(Position(fed[0].epoch, fed[0].index))
+            raise
+        return fed
 
     def _measure(self, least: float = _RATE_S) -> None:
         """Take the rate over at least so many seconds of steps."""
@@ -309,11 +379,10 @@ def _row(taken: Pending) -> dict[str, float]:
     report = taken.report
     loss, norm = np.asarray(report.numbers).tolist()
     row = {"step": taken.step, "epoch": taken.epoch, "loss": loss}
-    if report.metrics:
-        values = jax.tree.unflatten(
-            jax.tree.structure(taken.program.metrics), report.metrics
-        )
-        row |= numbers(values)
+    if any(report.metrics):
+        tree = jax.tree.structure(taken.program.metrics)
+        parts = [jax.tree.unflatten(tree, leaves) for leaves in report.metrics]
+        row |= numbers(together(parts))
     row["grad_norm"] = norm
     row.update(taken.values)
     return row

@@ -30,7 +30,7 @@ from .batches import batch_arrays
 from .binding import Binding, audience, binding
 from .call import call
 from .chosen import check_choice
-from .data import check_splits, first_batch
+from .data import check_accum, check_splits, first_batch
 from .decay import check_decay, scheduled_decay
 from .derive import derived
 from .evaluation import Evaluation, Padding, State
@@ -64,9 +64,11 @@ class Nitro:
             lines in the run's directory; None for none), `checkpointer=None`,
             `learning_rate`, `weight_decay`, `clip_norm`, `ema`, `pad_eval=True`,
             `fuse=False`, `metrics_residency="host"` ("device": `metrics` is compiled),
-            `compile_options` (XLA flags by name),
-            `weights` (to start from: another handle, a run, a module or nested dicts
-            like `run.params`; a keyword only).
+            `accum=1` (micro-batches of a step), `accum_mode="mean"` or "joint" (one
+            loss over all of them), `on_nonfinite="pause"` (in IPython), "stop"
+            (elsewhere) or "skip", `compile_options` (XLA flags by
+            name), `weights` (to start from: another handle, a run, a
+            module or nested dicts like `run.params`; a keyword only).
             A keyword wins over a method or field of the experiment of that name, which
             wins over the default.
 
@@ -113,6 +115,9 @@ class Nitro:
             experiment = self.experiment = experiment.replace(**self._derived)
             self._settings = with_derived(self._settings, settings, self._derived)
             check(Source(experiment, self.hooks, {}))
+        check_accum(self.data, self._settings["accum"])
+        if self._settings["on_nonfinite"] is None:
+            self._settings["on_nonfinite"] = "pause" if _in_ipython() else "stop"
         self.built = build(experiment, self.hooks, self._settings["seed"])
         if weights is not None:
             self.built = starting_from(self.built, _model_of(weights))
@@ -370,7 +375,8 @@ class Nitro:
         epochs, steps = self._settings["max_epochs"], self._settings["max_steps"]
         limits = [] if steps is None else [steps]
         if epochs is not None:
-            limits.append(epochs * len(self.data["train"]))
+            batches = epochs * len(self.data["train"])
+            limits.append(batches // self._settings["accum"])
         return min(limits, default=None)
 
     # ---- parts

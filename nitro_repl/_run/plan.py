@@ -38,6 +38,7 @@ PROGRAM_HOOKS: Mapping[str, tuple[str, ...]] = {
     "optimizer": _OPTIMIZER,
     "eval": ("forward", "build_model"),
     "metrics": ("metrics", "finalize_metrics"),
+    "grad": (*_FORWARD, *_LOSS),
     "step": (*_FORWARD, *_LOSS, *_OPTIMIZER, "train_step", "setup_optimizers"),
 }
 """The hooks that `swap("loss")` takes."""

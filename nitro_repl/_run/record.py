@@ -61,7 +61,9 @@ class Record:
     def variant(self, programs: Mapping[str, Any]) -> None:
         """Write down the programs in use: variants differ in the last bits."""
         kind = (
-            "fused" if any(name.startswith("step ") for name in programs) else "split"
+            "fused"
+            if any(name.startswith(("step ", "grad ")) for name in programs)
+            else "split"
         )
         self.directory.update(programs={"variant": kind, **programs})
 

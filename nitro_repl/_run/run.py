@@ -27,6 +27,7 @@ from . import registry
 from .binding import metadata
 from .call import call
 from .commands import LATER, Command, Mailbox
+from .culprit import Culprit
 from .decay import check_decay
 from .evaluation import Evaluation, State
 from .failure import describe
@@ -37,7 +38,8 @@ from .picture import Pictures
 from .pictures import FIRST, Wish, render
 from .record import Record
 from .schedules import Schedules, schedules
-from .start import new_loop
+from .settings import ON_NONFINITE, one_of
+from .start import new_loop, sticky
 from .status import ENDED, HistoryView, ProgramState, Progress, Status, ValueRow
 from .surroundings import Surroundings
 from .swap import Swapper
@@ -186,6 +188,8 @@ class Run:
     ) -> None:
         """Change Device fields or hyperparameters from the next step on.
 
+        The setting `on_nonfinite`, too: what a step does that is not finite.
+
         Args:
             changes: Names and values, for names that are no identifiers.
             override: Set a value that follows a schedule, too; it stays as set until
@@ -206,7 +210,8 @@ class Run:
                 fix='run.set(name=value), or run.set({"name": value})',
             )
         wanted = {**(changes or {}), **values}
-        if not wanted:
+        guard = self._guard(wanted)
+        if not wanted and guard is None:
             raise RunError(
                 "set() needs at least one value",
                 where=f"run {self.id}",
@@ -219,6 +224,11 @@ class Run:
             plan, values = loop.programs.blueprint, loop.values
             before, after = values.set(wanted, partial(check_decay, plan, values))
             loop.schedules.hold(wanted)
+            if guard is not None:
+                before["on_nonfinite"], after["on_nonfinite"] = loop.on_nonfinite, guard
+                loop.on_nonfinite = guard
+                flag = sticky(guard, loop.values.device)
+                loop.carry = loop.carry._replace(sticky=flag)
             self._record(command, loop, before=before, after=after)
 
         self._worker.ask("set", apply)
@@ -378,6 +388,11 @@ class Run:
     def epoch(self) -> int:
         """Whole epochs done."""
         return self._loop.epoch
+
+    @property
+    def culprit(self) -> Culprit | None:
+        """The last step whose loss or gradient was not finite: step, batch, tensor."""
+        return self._loop.culprit
 
     @property
     def live(self) -> bool:
@@ -646,6 +661,14 @@ class Run:
                 f"{describe(error)}",
                 bad=True,
             )
+
+    @staticmethod
+    def _guard(wanted: dict[str, Any]) -> str | None:
+        """Take the setting `on_nonfinite` out of what is to be set."""
+        mode = wanted.pop("on_nonfinite", None)
+        if mode is not None:
+            one_of("on_nonfinite", mode, ON_NONFINITE)
+        return mode
 
     def _record(self, command: Command, loop: Loop, **values: Any) -> None:
         self.journal.record(command.name, step=loop.step, by=command.by, **values)

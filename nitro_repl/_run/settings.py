@@ -33,6 +33,9 @@ SETTINGS: Mapping[str, Any] = {
     "weights": object,
     "metrics_residency": str,
     "compile_options": dict | None,
+    "accum": int,
+    "accum_mode": str,
+    "on_nonfinite": str | None,
 }
 """Names and types of all settings."""
 
@@ -51,7 +54,12 @@ _DEFAULTS: Mapping[str, Any] = {
     "fuse": False,
     "metrics_residency": "host",
     "compile_options": None,
+    "accum": 1,
+    "accum_mode": "mean",
+    "on_nonfinite": None,
 }
+ACCUM_MODES = ("mean", "joint")
+ON_NONFINITE = ("pause", "stop", "skip")
 _EVERY = re.compile(r"(\d+)\s*(epoch|step)s?$")
 
 
@@ -146,6 +154,10 @@ def _check(values: Mapping[str, Any]) -> None:
         _whole(name, values[name], least=0, optional=True)
     _whole("log_every", values["log_every"], least=1)
     _whole("seed", values["seed"], least=0)
+    _whole("accum", values["accum"], least=1)
+    one_of("accum_mode", values["accum_mode"], ACCUM_MODES)
+    if values["on_nonfinite"] is not None:
+        one_of("on_nonfinite", values["on_nonfinite"], ON_NONFINITE)
     every(values["eval_every"])
     for name in ("pad_eval", "fuse"):
         if not isinstance(values[name], bool):
@@ -180,6 +192,20 @@ def _check(values: Mapping[str, Any]) -> None:
             f"the logger {type(logger).__name__} lacks {', '.join(lacking)}",
             where="setting logger",
             fix="give an object with " + ", ".join(verbs) + ", or None for no logging",
+        )
+
+
+def one_of(name: str, value: Any, known: tuple[str, ...]) -> None:
+    """Refuse a word that is none of those known.
+
+    Raises:
+        SettingError: The known ones are listed.
+    """
+    if value not in known:
+        raise SettingError(
+            f"{name}={value!r} is none of {', '.join(map(repr, known))}",
+            where=f"setting {name}",
+            fix=f"{name}={known[0]!r}",
         )
 
 

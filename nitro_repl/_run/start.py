@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.numpy as jnp
@@ -40,6 +40,7 @@ def new_loop(handle: Nitro, run: Run, record: Record, followed: Schedules) -> Lo
             opt=place(tuple(jax.tree.leaves(opt)), device),
             step=jax.device_put(jnp.uint32(0), device),
             bad=jax.device_put(jnp.zeros((), bool), device),
+            sticky=sticky(settings["on_nonfinite"], device),
         ),
         programs=ProgramSet(
             handle.blueprint,
@@ -47,6 +48,7 @@ def new_loop(handle: Nitro, run: Run, record: Record, followed: Schedules) -> Lo
             run.asker,
             fuse=settings["fuse"],
             options=handle.options,
+            joint=settings["accum_mode"] == "joint",
         ),
         values=values,
         feed=Feed(handle.data["train"]),
@@ -58,6 +60,8 @@ def new_loop(handle: Nitro, run: Run, record: Record, followed: Schedules) -> Lo
         schedules=followed,
         listeners=run.listeners,
         max_steps=handle.budget(),
+        accum=settings["accum"],
+        on_nonfinite=settings["on_nonfinite"],
     )
     if "val" in handle.data:
         loop.evaluate = Validation(
@@ -65,3 +69,8 @@ def new_loop(handle: Nitro, run: Run, record: Record, followed: Schedules) -> Lo
         )
         loop.evaluate_every = every(settings["eval_every"])
     return loop
+
+
+def sticky(on_nonfinite: str, device: Any) -> Any:
+    """The flag of the guard for a mode: whether a bad step stops those after it."""
+    return jax.device_put(jnp.bool_(on_nonfinite != "skip"), device)

@@ -235,6 +235,7 @@ class Swapper:
             self._run.handle.cache,
             self._asker(asked),
             fuse=self._loop.programs.fuse,
+            joint=self._loop.programs.joint,
             look=plan.source,
             options=self._loop.programs.options,
         )
@@ -244,7 +245,7 @@ class Swapper:
         since = cache.count()
         made.prepare(self._loop.programs)
         if not self._loop.programs.programs:  # the run failed before its first step
-            made.train(self._loop.first)
+            made.train(*self._loop.shapes)
         why = list(cache.why_of(self._run.id, since))
         return [*why, *self._switch(asked, plan, made, bound, why)]
 

@@ -291,11 +291,11 @@ def test_a_wrong_gradient_would_be_seen():
 
 
 def test_a_key_is_the_same_in_forward_and_backward_and_differs_by_hook():
-    seed = jax.random.key(3)
-    by_hook = {
-        hook: jax.random.fold_in(jax.random.fold_in(seed, hook_id(hook)), 0)
-        for hook in ("forward", "loss")
-    }
+    def key_of(hook):  # of step 0, micro-batch 0
+        key = jax.random.fold_in(jax.random.key(3), hook_id(hook))
+        return jax.random.fold_in(jax.random.fold_in(key, 0), 0)
+
+    by_hook = {hook: key_of(hook) for hook in ("forward", "loss")}
     loss, grads = split(WithKey(), seed=3)
     expected_loss, expected = whole(WithKey(), WithKey.data[0], by_hook)
     assert loss == pytest.approx(expected_loss, rel=1e-6)

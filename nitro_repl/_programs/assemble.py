@@ -1,0 +1,133 @@
+"""The train step for given shapes: its programs found or made, and wired together.
+
+The same programs serve one micro-batch or many; only what adds gradients up is more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+
+from . import accumulation, manual, training
+from .accumulated_step import (
+    AccumulatedStep,
+    FusedAccumulatedStep,
+    FusedJointStep,
+    JointStep,
+    MicroBatch,
+)
+from .blueprint import Batch, Blueprint
+from .clock import train_clock
+from .results import is_differentiable
+from .spec import Program, Spec
+from .step import FusedStep, SplitStep, TrainStep
+
+Find = Callable[[Spec], Program]
+
+
+def train_step(
+    plan: Blueprint, batches: Sequence[Batch], find: Find, *, fuse: bool, joint: bool
+) -> TrainStep:
+    """The step over these micro-batches.
+
+    Args:
+        plan: What it is made from.
+        batches: Avals of each micro-batch.
+        find: Finds or makes a program.
+        fuse: Whether forward, loss and backward are one program.
+        joint: Whether one loss is taken over the outputs of all micro-batches.
+    """
+    if len(batches) == 1:
+        return _single(plan, batches[0], find, fuse)
+    if fuse:
+        return _fused(plan, batches, find, joint)
+    return (_joint if joint else _mean)(plan, batches, find)
+
+
+def _groups(plan: Blueprint, batch: Any) -> Mapping[str, Any]:
+    return {
+        "batch": batch,
+        "clock": dict.fromkeys(train_clock(), 0),
+        "fields": plan.fields,
+        "hyper": plan.hyper,
+        "opt": plan.opt_avals,
+        "params": plan.structure.param_avals,
+        "state": plan.structure.state_avals,
+    }
+
+
+def _single(plan: Blueprint, batch: Batch, find: Find, fuse: bool) -> TrainStep:
+    groups = _groups(plan, batch)
+    if plan.hooks.manual:
+        return FusedStep(find(manual.step(plan, batch)), groups, manual=True)
+    if fuse:
+        return FusedStep(find(training.step(plan, batch)), groups)
+    forward = find(training.forward(plan, batch))
+    backward = find(training.backward(forward))
+    loss = find(training.loss(plan, forward.out[0], batch))
+    optimizer = find(training.optimizer(plan, loss.out[0]))
+    return SplitStep(forward, loss, backward, optimizer, groups)
+
+
+def _mean(plan: Blueprint, batches: Sequence[Batch], find: Find) -> TrainStep:
+    made: dict[str, MicroBatch] = {}
+    micros, metrics, number = [], None, None
+    for batch in batches:
+        shape = str(batch)
+        if shape not in made:
+            forward = find(training.forward(plan, batch))
+            loss = find(training.loss(plan, forward.out[0], batch))
+            number, _, metrics, _ = loss.out
+            made[shape] = _micro(plan, batch, find, forward, loss, number)
+        micros.append(made[shape])
+    optimizer = find(training.optimizer(plan, number))
+    groups = [_groups(plan, batch) for batch in batches]
+    return AccumulatedStep(micros, optimizer, metrics, groups)
+
+
+def _joint(plan: Blueprint, batches: Sequence[Batch], find: Find) -> TrainStep:
+    forwards = [find(training.forward(plan, batch)) for batch in batches]
+    outputs = tuple(forward.out[0] for forward in forwards)
+    loss = find(accumulation.joint_loss(plan, outputs, batches))
+    number = loss.out[0]
+    micros = []
+    for batch, forward in zip(batches, forwards, strict=True):
+        micros.append(_micro(plan, batch, find, forward, None, number))
+    optimizer = find(training.optimizer(plan, number))
+    whole = _groups(plan, tuple(batches))
+    taken = {name: whole[name] for name in ("batch", "clock", "fields", "hyper")}
+    taken["outputs"] = tuple(tuple(jax.tree.leaves(one)) for one in outputs)
+    groups = [_groups(plan, batch) for batch in batches]
+    return JointStep(micros, loss, optimizer, groups, taken)
+
+
+def _micro(
+    plan: Blueprint,
+    batch: Batch,
+    find: Find,
+    forward: Program,
+    loss: Program | None,
+    number: Any,
+) -> MicroBatch:
+    outputs = jax.tree.leaves(forward.out[0])
+    cotangent = sum(map(is_differentiable, outputs))
+    backward = find(training.backward(forward))
+    accumulate = find(accumulation.accumulate(plan, forward, number))
+    groups = _groups(plan, batch)
+    return MicroBatch(forward, loss, backward, accumulate, cotangent, groups)
+
+
+def _fused(
+    plan: Blueprint, batches: Sequence[Batch], find: Find, joint: bool
+) -> TrainStep:
+    if joint:
+        grad = find(accumulation.joint_gradient(plan, batches))
+        optimizer = find(training.optimizer(plan, grad.out[2]))
+        return FusedJointStep(grad, optimizer, _groups(plan, tuple(batches)))
+    grads = [find(accumulation.gradient(plan, batch)) for batch in batches]
+    optimizer = find(training.optimizer(plan, grads[0].out[3]))
+    groups = [_groups(plan, batch) for batch in batches]
+    trained = plan.recipe.trained(range(len(plan.recipe.frozen)))
+    return FusedAccumulatedStep(grads, optimizer, groups, trained)
