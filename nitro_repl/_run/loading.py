@@ -61,7 +61,7 @@ def starting_from(built: Built, weights: Any) -> Built:
     Raises:
         ModelError: Paths, shapes or dtypes are not those of the model.
     """
-    carry = Carry(built.params, built.state, (), None, None)
+    carry = Carry(built.params, built.state, (), None, None, None)
     device = default_device()
     carry = leaves_of(weights, built.structure, carry, device, "weights")
     return replace(built, params=carry.params, state=carry.state)

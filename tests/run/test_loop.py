@@ -362,7 +362,7 @@ class Tiny(Tiny):
     assert set((columns["acc"] * 4).tolist()) <= {0.0, 1.0, 2.0, 3.0, 4.0}
     assert set(columns) == {
         "step", "epoch", "loss", "twice", "deep/three", "acc", "top", "grad_norm",
-        "learning_rate",
+        "learning_rate", "weight_decay",
     }  # fmt: skip
     assert (columns["grad_norm"] > 0).all()
 
