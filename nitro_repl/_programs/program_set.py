@@ -44,7 +44,7 @@ class ProgramSet:
         options: Of the compiler, by name.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # the settings are keywords
         self,
         blueprint: Blueprint,
         cache: ProgramCache,

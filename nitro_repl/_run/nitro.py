@@ -66,9 +66,9 @@ class Nitro:
             `fuse=False`, `metrics_residency="host"` ("device": `metrics` is compiled),
             `accum=1` (micro-batches of a step), `accum_mode="mean"` or "joint" (one
             loss over all of them), `on_nonfinite="pause"` (in IPython), "stop"
-            (elsewhere) or "skip", `compile_options` (XLA flags by
-            name), `weights` (to start from: another handle, a run, a
-            module or nested dicts like `run.params`; a keyword only).
+            (elsewhere) or "skip", `compile_options` (XLA flags by name), `weights` (to
+            start from: another handle, a run, a module or nested dicts like
+            `run.params`; a keyword only).
             A keyword wins over a method or field of the experiment of that name, which
             wins over the default.
 
