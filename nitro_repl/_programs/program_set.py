@@ -26,6 +26,7 @@ from .standing import Standing, stale_names, standing
 from .step import EvalStep, TrainStep
 
 Avals = Mapping[str, Any]
+FirstBatches = Mapping[str, tuple[tuple[str, ...], Avals]]
 AnyStep = TypeVar("AnyStep", TrainStep, EvalStep)
 
 _EVAL_CLOCK = {"key": 0, "split": 0, "index": 0}
@@ -172,28 +173,31 @@ class ProgramSet:
             )
         return self._names[key]
 
-    def prepare(self, like: ProgramSet) -> None:
+    def prepare(self, like: ProgramSet, first: FirstBatches) -> None:
         """Make what another set has made, so that nothing compiles after a switch.
 
         All of it by the look that this set was given, which its plan was made with.
+
+        Args:
+            like: The other set.
+            first: The fields of each split, and avals of those that this set takes.
         """
         self.renewed()
         self._prepares = True
         try:
-            self._prepare(like)
+            self._prepare(like, first)
         finally:
             self._prepares = False
 
-    def _prepare(self, like: ProgramSet) -> None:
+    def _prepare(self, like: ProgramSet, first: FirstBatches) -> None:
         now = thread_settings()
+        available, avals = first["train"]
+        names = self.train_names(available)
         for batches in like._train.shapes(now):
-            self.train(*batches)
-        for (batch,) in like._eval.shapes(now):
-            self.evaluation(batch)
-        for outputs, fields in like._value.shapes(now):
-            made = self._outputs_now(outputs, like)
-            if made is not None:
-                self.value(made, fields)
+            known = [_known(names, batch, avals) for batch in batches]
+            if all(fields is not None for fields in known):
+                self.train(*(fields for fields in known if fields is not None))
+        self._prepare_evaluation(like, *first.get("val", first["train"]))
         methods = self.blueprint.hooks.programs()
         for name, steps in like._methods.copy().items():
             for (given,) in steps.shapes(now) if name in methods else ():
@@ -201,6 +205,21 @@ class ProgramSet:
                     self.call(given)
         if metrics.on_device(self.blueprint):
             self._prepare_metrics(like)
+
+    def _prepare_evaluation(
+        self, like: ProgramSet, available: tuple[str, ...], avals: Avals
+    ) -> None:
+        now = thread_settings()
+        for (batch,) in like._eval.shapes(now):
+            names = self.eval_names("forward", available, "val")
+            fields = _known(names, batch, avals)
+            if fields is not None:
+                self.evaluation(fields)
+        for outputs, batch in like._value.shapes(now):
+            made = self._outputs_now(outputs, like)
+            fields = _known(self.eval_names("loss", available, "val"), batch, avals)
+            if made is not None and fields is not None:
+                self.value(made, fields)
 
     def _prepare_metrics(self, like: ProgramSet) -> None:
         wanted = self.blueprint.route("metrics")
@@ -382,6 +401,17 @@ class ProgramSet:
 def batch_signature(batch: Avals) -> Hashable:
     """Names, shapes and dtypes of a batch with sorted names."""
     return tuple([(name, array.shape, array.dtype) for name, array in batch.items()])
+
+
+def _known(names: Iterable[str], batch: Avals, first: Avals) -> Avals | None:
+    """Avals of fields in batches of a shape: by those known, or as in a first batch."""
+    wanted = tuple(names)
+    if all(name in batch for name in wanted):
+        return {name: batch[name] for name in wanted}
+    both = batch.keys() & first.keys()
+    if any(aval(batch[name]) != aval(first[name]) for name in both):
+        return None  # of another length: found when such a batch comes
+    return {name: first[name] for name in wanted}
 
 
 def _differ_in_rows(one: Any, two: Any) -> bool:

@@ -22,7 +22,7 @@ from .._programs import disk
 from .._programs.cache import ProgramCache, programs
 from .._programs.explain import hooks_explained
 from .._programs.key import Source, thread_settings
-from .._programs.program_set import ProgramSet
+from .._programs.program_set import Avals, FirstBatches, ProgramSet
 from .._programs.spec import Asker
 from .._text import tell
 from ..errors import DataError, NitroError, RunError, SettingError, suggest
@@ -356,6 +356,23 @@ class Nitro:
             return ()
         return tuple(sorted(made.names))
 
+    def first_batches(self, programs: ProgramSet) -> FirstBatches:
+        """The fields of each split that a run uses, and avals of what programs take.
+
+        A batch is read again only if they take a field that was not taken before.
+        """
+        found: dict[str, tuple[tuple[str, ...], Avals]] = {}
+        for split, known in self.first.items():
+            available = self.available[split]
+            names = programs.names(split, available)
+            if not known.keys() >= set(names):
+                batch = self._first_batch(split)
+                avals = _avals(batch_arrays(batch, split, names))
+            else:
+                avals = {name: known[name] for name in names}
+            found[split] = (available, avals)
+        return found
+
     def loader(self, split: str) -> Any:
         """The loader of a split.
 
@@ -436,21 +453,22 @@ class Nitro:
         plan = programs.blueprint
         return state, Evaluation(plan.experiment, plan.hooks, programs, self.padding)
 
-    def _check_batches(self) -> dict[str, dict[str, jax.ShapeDtypeStruct]]:
+    def _check_batches(self) -> dict[str, Avals]:
         """Read one batch of each split that a run uses; avals of what it takes."""
-        first: dict[str, dict[str, jax.ShapeDtypeStruct]] = {}
+        first: dict[str, Avals] = {}
         for split in ("train", "val"):
             if split not in self.data:
                 continue
-            with hooks_explained(f"the loader of `{split}`"):
-                batch = first_batch(self.data[split], split)
+            batch = self._first_batch(split)
             self.available[split] = tuple(batch)
             self._programs.check(split, batch)
-            arrays = batch_arrays(batch, split, self._programs.names(split, batch))
-            first[split] = {
-                n: jax.ShapeDtypeStruct(a.shape, a.dtype) for n, a in arrays.items()
-            }
+            names = self._programs.names(split, batch)
+            first[split] = _avals(batch_arrays(batch, split, names))
         return first
+
+    def _first_batch(self, split: str) -> dict[str, Any]:
+        with hooks_explained(f"the loader of `{split}`"):
+            return first_batch(self.data[split], split)
 
     def _check_endless(self, background: bool) -> None:
         if self.budget() is None and not background:
@@ -506,6 +524,10 @@ def _words(weights: Any) -> str:
     if isinstance(run, Run):
         return f"run {run.id} at step {run.step}"
     return type(weights).__name__
+
+
+def _avals(arrays: Mapping[str, Any]) -> Avals:
+    return {n: jax.ShapeDtypeStruct(a.shape, a.dtype) for n, a in arrays.items()}
 
 
 def _in_ipython() -> bool:

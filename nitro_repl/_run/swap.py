@@ -243,9 +243,10 @@ class Swapper:
             made.check(split, names)
         cache = self._run.handle.cache
         since = cache.count()
-        made.prepare(self._loop.programs)
+        first = self._run.handle.first_batches(made)
+        made.prepare(self._loop.programs, first)
         if not self._loop.programs.programs:  # the run failed before its first step
-            made.train(*self._loop.shapes)
+            made.train(*[first["train"][1]] * self._loop.accum)
         why = list(cache.why_of(self._run.id, since))
         return [*why, *self._switch(asked, plan, made, bound, why)]
 

@@ -856,3 +856,33 @@ def test_a_swap_that_a_newer_one_replaces_says_so_in_one_line(capsys):
         assert "newer" not in said
         assert len(swaps(run)) == 1
         assert run.stale == ()
+
+
+WEIGHTED = """
+@Tiny.hook
+def loss(self, logits, *, y, w):
+    return (w * (logits - y[:, None]) ** 2).mean()
+"""
+
+
+def test_a_loss_that_names_a_field_of_the_batch_that_no_hook_named_before():
+    book = tiny("ROWS = [{**r, 'w': np.full((4, 1), 2.0), 'id': 'a'} for r in ROWS]")
+    with live(book, eval_every=5) as run:
+        book.cell(WEIGHTED)
+        with count_compiles() as count:
+            run.swap()
+        assert count.compiled == {"loss": 2}, "of the step and of the evaluation"
+        with count_compiles() as count:
+            run.advance(len(book["ROWS"]))
+        assert not count.compiled, "all was made before the switch"
+        assert run.history("val")["step"].tolist() == [5]
+
+
+def test_a_field_that_the_batches_lack_is_named_and_the_run_goes_on():
+    book = tiny()
+    with live(book) as run:
+        book.cell(WEIGHTED)
+        with pytest.raises(nitro.DataError) as error:
+            run.swap()
+        check_error(error.value, "`loss` needs `w`", "a batch of `train` has `x`, `y`")
+        run.advance(1)
