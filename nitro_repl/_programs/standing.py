@@ -33,12 +33,12 @@ class Standing:
     @property
     def key(self) -> Hashable:
         """The same for programs that ask the same of the code."""
-        return self.program.name, self.program.form, self.program.reads
+        return self.program.name, self.program.form, tuple(self.program.contents)
 
     @property
     def content(self) -> Hashable:
         """What the newer code says; equal for equal code."""
-        digests = tuple(self.source.digest(read) for read in self.program.reads)
+        digests = tuple(self.source.digest(read) for read in self.program.contents)
         return (self.model.digest if self.model is not None else None, digests)
 
     @property

@@ -166,9 +166,18 @@ def _listeners() -> frozenset[str]:
     return frozenset(found)
 
 
-def epoch() -> Any:
-    """A context in which JAX's trace caches are empty."""
-    return _epoch(next(_epochs))
+def epoch(number: int | None = None) -> Any:
+    """A context in which JAX's trace caches are empty.
+
+    Args:
+        number: Of `new_epoch`: those caches then hold what was traced under it.
+    """
+    return _epoch(new_epoch() if number is None else number)
+
+
+def new_epoch() -> int:
+    """A number for trace caches that nothing has been traced under."""
+    return next(_epochs)
 
 
 def select(

@@ -14,6 +14,7 @@ import jax
 import numpy as np
 
 from .._programs.explain import hooks_explained
+from .._programs.trace import epoch, new_epoch
 from ..errors import ScheduleError
 
 _AGREES = 1e-6  # of the largest value: a cosine near its end is all cancellation
@@ -36,6 +37,7 @@ class Curve:
     def __init__(self, name: str, function: Callable[[Any], Any] | float):
         self.name = name
         self.function = function
+        self._epoch = new_epoch()  # what the schedule calls is as it is now, jitted too
         self._traced: Any = jax.jit(jax.vmap(function)) if callable(function) else None
 
     def at(self, start: int, stop: int) -> Numbers:
@@ -50,7 +52,8 @@ class Curve:
         """
         if not callable(self.function):
             return np.full(stop - start, float(self.function))
-        with _on_host(), hooks_explained(f"the schedule of {self.name}"):
+        explained = hooks_explained(f"the schedule of {self.name}")
+        with _on_host(), epoch(self._epoch), explained:
             made = self._by_trace(start, stop)
             if made is None:
                 made = self._by_array(self.function, start, stop)

@@ -377,3 +377,16 @@ def test_a_schedule_that_fails_on_its_way_stops_the_run_with_its_state(book):
 def test_a_setting_that_a_schedule_replaces_is_named(book, capsys):
     scheduled(book, "{'learning_rate': 0.25}", learning_rate=0.75)
     assert "learning_rate=0.75 is not used" in capsys.readouterr().out
+
+
+def test_a_jitted_helper_of_a_schedule_is_as_it_is_when_the_run_takes_it():
+    book = tiny(
+        "PEAK = 0.5\n@jax.jit\ndef warm(step):\n    return PEAK / (1 + step)",
+        "class Warm(Tiny):\n    def schedules(self):\n"
+        "        return {'learning_rate': lambda total: warm}",
+    )
+    first = book.train("Warm", max_steps=3).history()["learning_rate"]
+    np.testing.assert_allclose(first, [0.5, 0.25, 0.5 / 3], rtol=1e-6)
+    book.cell("PEAK = 1.0")
+    second = book.train("Warm", max_steps=3).history()["learning_rate"]
+    np.testing.assert_allclose(second, [1.0, 0.5, 1 / 3], rtol=1e-6)
