@@ -84,7 +84,9 @@ def test_any_spelling_of_a_number_is_the_same_input(book, one):
             run.advance(1)
         assert count.nothing_of_ours, count
         assert {row.name: row.value for row in run.status().values} == {
-            row.name: 1.0 for row in expected
+            **{row.name: row.value for row in expected},
+            "smoothing": 1.0,
+            "learning_rate": 1.0,
         }
 
 

@@ -134,7 +134,7 @@ def test_two_thousand_commands_of_four_threads():
         assert not failures, failures.most_common(5)
         done = sum((one.done for one in throwers), Counter())
         assert done.total() == COMMANDS
-        last = {"smoothing": 0.125, "learning_rate": 0.25}
+        last = {"smoothing": 0.125, "learning_rate": 0.25, "weight_decay": 0.0}
         run.set(last)
         assert {row.name: row.value for row in run.status().values} == last
         run.swap(undo=True)
