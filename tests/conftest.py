@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 
 # Before the first import of jax; a test of an accelerator sets it itself.
@@ -22,6 +23,14 @@ def fresh_programs():
 
     nitro_repl.programs.clear()
     return nitro_repl.programs
+
+
+@pytest.fixture(autouse=True)
+def no_shell(request, monkeypatch):
+    """Hide the IPython shell of other tests: in one, runs have other defaults."""
+    shells = sys.modules.get("IPython.core.interactiveshell")
+    if shells is not None and "bare_shell" not in request.fixturenames:
+        monkeypatch.setattr(shells.InteractiveShell, "_instance", None)
 
 
 @pytest.fixture(autouse=True)
