@@ -17,7 +17,7 @@ def test_a_session_lives_through_random_edits():
     )
     assert done.returncode == 0, done.stderr
     rows = re.findall(r"^ +(\d+) +(\d+) +[\d.]+  (.*)$", done.stdout, re.MULTILINE)
-    assert [int(edits) for edits, _, _ in rows] == [5, 10, 15, 20]
+    assert [int(edits) for edits, _, _ in rows] == [10, 20]
     assert all("compiled" in outcomes or "hit" in outcomes for *_, outcomes in rows)
     assert "the same numbers as a fresh session" in done.stdout
     assert re.search(r"^mlp +[\d.]+ +[\d.]+$", done.stdout, re.MULTILINE)

@@ -113,14 +113,13 @@ def megabytes() -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
-def live(edits: int) -> None:
-    """Edit and train, and print what became of it."""
+def live(edits: int, shown: int) -> None:
+    """Edit and train; after each `shown` edits print what became of it."""
     rng = random.Random(0)
     with tempfile.TemporaryDirectory() as folder:
         sys.path.insert(0, folder)
         session = Session(world(rng), pathlib.Path(folder))
         print(f"{'edits':>6} {'MB':>7} {'s an edit':>10}  outcomes since")
-        shown = max(1, edits // 4)
         since, started = len(nitro.programs.events()), time.perf_counter()
         for number in range(1, edits + 1):
             shift = rng.randrange(1, len(EXPRESSIONS))
@@ -142,25 +141,25 @@ def live(edits: int) -> None:
     print("the same numbers as a fresh session, each time\n")
 
 
-def looks() -> None:
+def looks(times: int) -> None:
     """Time a look for edits when there are none."""
-    print(f"{'ms, median of ' + str(LOOKS):20} {'run.stale':>10} {'run.swap()':>11}")
+    print(f"{'ms, median of ' + str(times):20} {'run.stale':>10} {'run.swap()':>11}")
     for name, cell in MODELS.items():
         book = Notebook(HEAD, cell, EXPERIMENT)
         handle = nitro.Nitro(book["Exp"](), max_steps=None, **QUIET)
         run = handle.train(background=True, paused=True)
         try:
             run.advance(1)
-            stale = _median(lambda: run.stale)  # noqa: B023
-            swap = _median(run.swap)
+            stale = _median(lambda: run.stale, times)  # noqa: B023
+            swap = _median(run.swap, times)
         finally:
             run.stop()
         print(f"{name:20} {stale:10.2f} {swap:11.2f}")
 
 
-def _median(work) -> float:
+def _median(work, times: int) -> float:
     taken = []
-    for _ in range(LOOKS):
+    for _ in range(times):
         started = time.perf_counter()
         work()
         taken.append((time.perf_counter() - started) * 1e3)
@@ -172,8 +171,9 @@ def main() -> None:
     parser.add_argument("--edits", type=int, default=200)
     parser.add_argument("--quick", action="store_true", help="20 edits")
     asked = parser.parse_args()
-    live(20 if asked.quick else asked.edits)
-    looks()
+    edits = 20 if asked.quick else asked.edits
+    live(edits, max(1, edits // (2 if asked.quick else 4)))
+    looks(3 if asked.quick else LOOKS)
 
 
 if __name__ == "__main__":
