@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dis
 import functools
+import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -224,6 +225,21 @@ class Hooks(Mapping[str, Any]):
     def defines(self, name: str) -> bool:
         """Whether the class has this hook."""
         return name in self._members
+
+
+def reached(name: str, *tables: Hooks) -> dict[str, None]:
+    """The hook and the members that it may call on `self`, and so on."""
+    found, left = {name: None}, [name]
+    while left:
+        at = left.pop()
+        for hooks in tables:
+            function = inspect.unwrap(hooks[at]) if at in hooks else None
+            code = getattr(function, "__code__", None)
+            for other in getattr(code, "co_names", ()):
+                if other in hooks and other not in found and other not in HOOKS:
+                    found[other] = None
+                    left.append(other)
+    return found
 
 
 def missing(name: str, experiment: str) -> HookError:

@@ -5,11 +5,10 @@ Compared by content, so that a cell that ran again unchanged is no change.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from typing import Any
 
-from .._experiment.hooks import HOOKS, Hooks
+from .._experiment.hooks import HOOKS, reached
 from .._experiment.hyper import NAMES
 from .._experiment.view import Read
 from .._programs.key import Source
@@ -30,8 +29,8 @@ def changed(old: Plan, new: Plan, settings: Mapping[str, Any]) -> list[str]:
         compiled = hook.traced or (name == "metrics" and new.blueprint.device_metrics)
         if compiled or name in _AT_SET_UP or fixed:
             continue
-        reached = _reached(name, old.hooks, new.hooks)
-        reads = [Read("member", n) for n in reached if not _same(n, old, new)]
+        members = reached(name, old.hooks, new.hooks)
+        reads = [Read("member", n) for n in members if not _same(n, old, new)]
         if all(before.digest(read) == after.digest(read) for read in reads):
             continue
         if name in NAMES:
@@ -68,18 +67,3 @@ def _of_value(name: str, new: Plan) -> str:
         f"{name}: taken; it gives {show(says)} now, the run keeps {show(live)}: "
         f'run.unset("{name}") goes by the hook'
     )
-
-
-def _reached(name: str, *tables: Hooks) -> dict[str, None]:
-    """The hook and the members that it may call on `self`, and so on."""
-    found, left = {name: None}, [name]
-    while left:
-        at = left.pop()
-        for hooks in tables:
-            function = inspect.unwrap(hooks[at]) if at in hooks else None
-            code = getattr(function, "__code__", None)
-            for other in getattr(code, "co_names", ()):
-                if other in hooks and other not in found and other not in HOOKS:
-                    found[other] = None
-                    left.append(other)
-    return found

@@ -11,8 +11,10 @@ from typing import Any, NamedTuple
 
 from .._experiment.base import Experiment
 from .._experiment.fields import Residency
-from .._experiment.hooks import Hooks
+from .._experiment.hooks import Hooks, reached
+from .._experiment.view import Read
 from .._programs.explain import hooks_explained
+from .._programs.key import Snapshot, Source
 from ..errors import FieldError, ScheduleError, suggest
 from .curve import Curve, curve
 from .live import Values
@@ -38,6 +40,7 @@ class Schedules:
     Args:
         curves: By the name of the value.
         horizon: Optimizer steps that they were made for; None for no end.
+        made: The code that made them.
 
     Attributes:
         held: Names that were set by hand and are not followed.
@@ -47,9 +50,11 @@ class Schedules:
         self,
         curves: Mapping[str, Curve],
         horizon: int | None = None,
+        made: Snapshot | None = None,
     ):
         self.curves = dict(curves)
         self.horizon = horizon
+        self.made = made
         self.held: frozenset[str] = frozenset()
         self._blocks: dict[str, _Block] = {}
         self._settled: dict[str, _Block] = {}
@@ -159,6 +164,7 @@ def schedules(
     values: Values,
     horizon: int | None,
     step: int = 0,
+    like: Schedules | None = None,
 ) -> Schedules:
     """What the hook `schedules` says, checked by its first values.
 
@@ -168,6 +174,7 @@ def schedules(
         values: Says what can be scheduled.
         horizon: Optimizer steps of the run.
         step: The first one that they are for.
+        like: Earlier ones; if the code still says the same, so do they.
 
     Raises:
         ScheduleError: A name or a schedule is refused.
@@ -175,13 +182,19 @@ def schedules(
     """
     if not hooks.defines("schedules"):
         return Schedules({}, horizon)
+    reads = [Read("member", name) for name in reached("schedules", hooks)]
+    made = Snapshot.of(reads, Source(experiment, hooks, {}))
+    if like is not None and like.made == made and made.digests is not None:
+        known = {*values.device_names, *values.hyper_names}
+        if like.horizon == horizon and like.curves.keys() <= known:
+            return Schedules(like.curves, horizon, made)
     with hooks_explained("schedules"):
         given = hooks.call(experiment, "schedules")
     named = _resolved(given, type(experiment), values)
-    curves = {name: curve(name, made, horizon) for name, made in named.items()}
+    curves = {name: curve(name, factory, horizon) for name, factory in named.items()}
     for one in curves.values():
         one.at(step, step + BLOCK)
-    return Schedules(curves, horizon)
+    return Schedules(curves, horizon, made)
 
 
 def check_horizon(horizon: Any) -> None:

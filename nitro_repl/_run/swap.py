@@ -224,8 +224,10 @@ class Swapper:
         bound = {**self._bound, **asked.hooks}
         plan = self._take(taken, bound)
         check(plan.source)
-        horizon, step = self._loop.schedules.horizon, self._loop.step
-        followed = schedules(plan.experiment, plan.hooks, plan.values, horizon, step)
+        now, step = self._loop.schedules, self._loop.step
+        followed = schedules(
+            plan.experiment, plan.hooks, plan.values, now.horizon, step, like=now
+        )
         plan = replace(plan, schedules=followed)
         decays = scheduled_decay(followed.curves)
         if decays or plan.blueprint.opt_made is not self._plan.blueprint.opt_made:

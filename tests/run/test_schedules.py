@@ -390,3 +390,23 @@ def test_a_jitted_helper_of_a_schedule_is_as_it_is_when_the_run_takes_it():
     book.cell("PEAK = 1.0")
     second = book.train("Warm", max_steps=3).history()["learning_rate"]
     np.testing.assert_allclose(second, [1.0, 0.5, 1 / 3], rtol=1e-6)
+
+
+def test_a_swap_that_leaves_schedules_alone_evaluates_none_anew():
+    book = tiny(
+        "TOP = 0.5",
+        "class Tiny(Tiny):\n    def schedules(self):\n        return {'learning_rate': "
+        "lambda total: optax.linear_schedule(TOP, 0.0, 100)}",
+    )
+    with live(book) as run:
+        book.cell("@Tiny.hook\ndef train_metrics(self, logits, *, y):\n    return {}")
+        with count_compiles() as count:
+            run.swap()
+        assert not count.others, "nor compiles anything for them"
+        book.cell("TOP = 0.25")
+        with count_compiles() as count:
+            run.swap()
+        assert count.others, "another global is another schedule"
+        run.advance(1)
+        rates = run.history()["learning_rate"]
+    np.testing.assert_allclose(rates, [0.5, 0.495, 0.25 * 0.98], rtol=1e-6)
