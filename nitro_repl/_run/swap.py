@@ -19,7 +19,7 @@ from .._experiment.hooks import Hooks
 from .._programs.optimizer_state import carried, carry_over
 from .._programs.program_set import ProgramSet
 from .._programs.report import Reasons
-from .._programs.spec import Asker
+from .._programs.spec import Asker, Program
 from .._programs.standing import Standing, stale_names
 from .._text import tell
 from ..errors import NitroError, RunError, SwapError, suggest
@@ -49,6 +49,7 @@ class _Kept:
     plan: Plan
     programs: ProgramSet
     bound: Bound
+    step: int = 0
 
 
 class Swapper:
@@ -292,10 +293,12 @@ class Swapper:
             plan.values.keep(loop.values)
             hooks = host_hooks.changed(self._plan, plan, self._run.handle.settings)
             notes = [*plan.notes, *hooks, *_take_optimizer(loop, plan)]
+            kept = _Kept(self._plan, loop.programs, self._bound, loop.step)
             if asked.undo:
-                self._before.pop()
-            else:
-                self._before.append(_Kept(self._plan, loop.programs, self._bound))
+                gone = self._before.pop()
+                notes.insert(0, f"back to the code before the swap of step {gone.step}")
+            elif notes or bound != self._bound or _differ(kept, plan, made):
+                self._before.append(kept)
                 del self._before[:-_UNDO_KEPT]
             before, loop.programs, loop.values = loop.programs, made, plan.values
             if plan.schedules is not None:
@@ -321,6 +324,16 @@ class Swapper:
     def _take(self, programs: tuple[str, ...] | None, bound: Bound) -> Plan:
         settings = self._run.handle.settings
         return newest(self._plan, self._loop.values, settings, programs, bound)
+
+
+def _differ(kept: _Kept, plan: Plan, made: ProgramSet) -> bool:
+    """Whether there is anything to go back to: other hooks, or other programs."""
+    mine, its = kept.programs.programs, made.programs
+    return (
+        dict(kept.plan.hooks) != dict(plan.hooks)
+        or len(mine) != len(its)
+        or not all(map(Program.computes, mine, its))
+    )
 
 
 def _take_optimizer(loop: Loop, plan: Plan) -> list[str]:

@@ -636,6 +636,7 @@ def test_a_run_that_has_ended_is_swapped_by_program_with_hooks_and_back():
     with live(book) as run:
         run.stop()
         run.swap(loss=lambda self, logits, *, y: logits.mean() * 0 + 9.0)
+        book.cell("@Tiny.hook\ndef optimizer(self, hp):\n    return optax.sgd(0.25)")
         run.swap("optimizer")
         run.swap(undo=True)
         run.handle.train(background=True, paused=True)
@@ -886,3 +887,18 @@ def test_a_field_that_the_batches_lack_is_named_and_the_run_goes_on():
             run.swap()
         check_error(error.value, "`loss` needs `w`", "a batch of `train` has `x`, `y`")
         run.advance(1)
+
+
+def test_a_swap_that_changes_nothing_is_nothing_to_go_back_from():
+    book = tiny()
+    with live(book) as run:
+        book.cell("@Tiny.hook\ndef loss(self, logits, *, y):\n    return logits.mean()")
+        run.swap()
+        run.swap("forward")
+        run.swap()
+        run.advance(1)
+        said = run.swap(undo=True)
+        assert "back to the code before the swap of step 2" in said
+        assert run.stale == ("loss",)
+        with pytest.raises(nitro.SwapError, match="no swap to undo"):
+            run.swap(undo=True)
