@@ -71,6 +71,13 @@ class ProgramSet:
         self._prepares = False
         self._names: dict[Hashable, tuple[str, ...]] = {}
 
+    def anew(self) -> ProgramSet:
+        """A set of the same blueprint that has made nothing yet."""
+        return ProgramSet(
+            self.blueprint, self._cache, self._asker,
+            fuse=self.fuse, joint=self.joint, options=self.options,
+        )  # fmt: skip
+
     def train(self, *batches: Avals) -> TrainStep:
         """The train step for micro-batches with these shapes."""
         key = (thread_settings(), tuple(map(batch_signature, batches)))

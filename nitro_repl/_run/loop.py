@@ -125,15 +125,30 @@ class Loop:
         """Train until the end or a stop."""
         self.on_phase("starting")
         self.rate = self._rate_mark = None  # that of an earlier start says nothing now
-        self.programs.train(*self.shapes)  # before the first command is heard
-        if self.evaluate is not None and self.evaluate_every is not None:
-            self.evaluate.prepare(self)
+        self._begin()  # before the first command is heard
         self.record.variant(self.programs.variant)
         try:
             while self.boundary():
                 self.turn()
         finally:
             self.read(0)  # the steps before a failure were made
+
+    def _begin(self) -> None:
+        """Make the programs that the steps need; an edit meanwhile is taken in.
+
+        Until a step is made all can be of the newer code. After that what the newer
+        code would make waits for a swap: the first step or evaluation says so.
+        """
+        while True:
+            try:
+                self.programs.train(*self.shapes)
+                if self.evaluate is not None and self.evaluate_every is not None:
+                    self.evaluate.prepare(self)
+                return
+            except StaleError:
+                if self.step:
+                    return
+                self.programs = self.programs.anew()
 
     def turn(self) -> None:
         """One step; then, where an epoch or a period ends, an evaluation."""

@@ -7,6 +7,7 @@ from cells import check_error, live, losses, tiny, until
 from counting import count_compiles
 
 from nitro_repl import StaleError
+from nitro_repl._run.validation import Validation
 
 GAIN = """
 GAIN = 1.0
@@ -34,6 +35,24 @@ def test_a_first_validation_after_an_edit_is_of_the_code_that_trains():
         assert run.history("val")["val_loss"].tolist() == expected.tolist()
         assert run.handle.validate()["val_loss"] == pytest.approx(float(expected[0]))
         assert set(run.stale) == {"forward", "backward", "eval"}
+
+
+def test_an_edit_while_the_first_programs_are_made_is_taken_in(monkeypatch):
+    book, prepare = tiny(SHIFT), Validation.prepare
+
+    def edited(self, loop):
+        if book["SHIFT"] < 7:
+            book.cell(f"SHIFT = {book['SHIFT'] + 3.5}")
+        prepare(self, loop)
+
+    monkeypatch.setattr(Validation, "prepare", edited)
+    run = book.train(max_steps=5, **EVERY)
+    monkeypatch.undo()
+    expected = tiny(SHIFT, "SHIFT = 7.0").train(max_steps=5, **EVERY)
+    assert losses(run) == pytest.approx(losses(expected), rel=1e-6)
+    seen, true = (r.history("val")["val_loss"][0] for r in (run, expected))
+    assert seen == pytest.approx(true, rel=1e-6)
+    assert run.stale == ()
 
 
 def test_an_evaluation_that_would_need_newer_code_is_refused():
