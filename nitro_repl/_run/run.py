@@ -48,6 +48,8 @@ from .worker import Worker, asker
 if TYPE_CHECKING:
     from .nitro import Nitro
 
+_STANDS_S = 1.0  # if it compiles for longer, it goes on doing so behind the prompt
+
 
 class Run:
     """One training run of a handle; made by `Nitro.train`.
@@ -581,6 +583,14 @@ class Run:
             self.phase = "starting"
             registry.add(self)
             self._worker.start()
+        if paused and not foreground:
+            self._stand()
+
+    def _stand(self) -> None:
+        """Wait a moment for a paused start: what comes next then finds it standing."""
+        with contextlib.suppress(RunError, TimeoutError):
+            reply = self._worker.post("train", lambda loop, command: None)
+            reply.result(_STANDS_S)
 
     def reschedule(self, horizon: int) -> None:
         """Make the schedules anew, for another number of optimizer steps.

@@ -167,3 +167,14 @@ def test_a_validation_in_the_run_compiles_nothing_later():
     assert count.nothing_of_ours
     assert len(run.history("val")["step"]) == 1
     run.wait()
+
+
+def test_a_paused_start_that_compiles_nothing_stands_when_train_returns():
+    book = tiny(SHIFT)
+    book.train(max_steps=5, **EVERY)
+    handle = book.handle(max_steps=5, **EVERY)
+    run = handle.train(background=True, paused=True)
+    assert run.phase == "paused"
+    book.cell("SHIFT = 7.0")
+    assert run.stale == ("loss",), "the programs were made before the edit"
+    run.stop()
