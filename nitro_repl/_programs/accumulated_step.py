@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -63,8 +63,7 @@ class MicroBatch:
             ("cotangent", cotangent), ("sums", parameters), ("before", 2),
             ("weight", 2), ("turn", 2),
         ):  # fmt: skip
-            wires.name(group, range(wires.length, wires.length + size))
-            wires.length += size
+            wires.room(group, size)
         self.gradients = parameters
         self._pull, self._add = wires.call(backward), wires.call(accumulate)
 
@@ -84,13 +83,12 @@ class MicroBatch:
         return Held(out[:-3], out[-3:-1], out[-1])
 
 
-class Held:
+class Held(NamedTuple):
     """What has been added up: gradients, totals of loss and weight, the loss so far."""
 
-    __slots__ = ("number", "sums", "totals")
-
-    def __init__(self, sums: Arrays, totals: Arrays, number: Any):
-        self.sums, self.totals, self.number = sums, totals, number
+    sums: Arrays
+    totals: Arrays
+    number: Any
 
 
 class _Update:
@@ -283,8 +281,7 @@ class FusedAccumulatedStep:
         for grad, group in zip(grads, groups, strict=True):
             wires = Wires(group)
             for name, size in (("sums", self._n), ("before", 2), ("turn", 2)):
-                wires.name(name, range(wires.length, wires.length + size))
-                wires.length += size
+                wires.room(name, size)
             self._grads.append(wires.call(grad))
         self._numbers, self._turns = numbered(len(grads)), _turns(len(grads), first=0)
         zero = np.zeros((), grads[0].out[2][0].dtype)

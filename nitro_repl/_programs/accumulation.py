@@ -17,9 +17,9 @@ from ..errors import HookError
 from .blueprint import Batch, Blueprint
 from .clock import train_clock
 from .key import struct
-from .results import is_differentiable, scalar, weight
+from .results import is_differentiable, merged, scalar, weight
 from .spec import Program, Spec
-from .training import Judge, applied, backward, trained_of
+from .training import Judge, applied, backward, trained_of, whole_gradient
 
 FLAG = jax.ShapeDtypeStruct((), jnp.bool_)
 
@@ -87,11 +87,11 @@ def joint_loss(
         batch = joined_batch(groups["batch"])
 
         def value(chosen: Any) -> Any:
-            merged = [
-                _merged(leaves, parts)
+            joined = [
+                merged(leaves, parts)
                 for leaves, parts in zip(groups["outputs"], chosen, strict=True)
             ]
-            made = jax.tree.unflatten(tree, [_joined(c) for c in zip(*merged)])  # noqa: B905
+            made = jax.tree.unflatten(tree, [_joined(c) for c in zip(*joined)])  # noqa: B905
             return judge(hooks, reads, {**groups, "batch": batch}, made)
 
         chosen = tuple(
@@ -122,15 +122,8 @@ def gradient(plan: Blueprint, batch: Batch) -> Spec:
 
     def grad(groups: Any, reads: Reads) -> Any:
         hooks = plan.view(groups, reads, "grad", training=True)
-        apply = applied(plan, hooks, groups, wanted)
-
-        def value(trained: Any) -> Any:
-            outputs, state = apply(trained)
-            number, (total, metrics) = judge(hooks, reads, groups, outputs)
-            return number, (state, total, metrics)
-
-        (_, (state, total, metrics)), grads = jax.value_and_grad(value, has_aux=True)(
-            trained_of(plan, reads, groups)
+        (state, total, metrics), grads = whole_gradient(
+            plan, hooks, reads, groups, judge
         )
         number = scalar(total, judge.wanted)
         more = weight(total) or (number, jnp.ones_like(number))
@@ -232,8 +225,3 @@ def joined_batch(batches: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 def _joined(parts: Sequence[Any]) -> Any:
     return jnp.concatenate([jnp.atleast_1d(part) for part in parts])
-
-
-def _merged(leaves: Sequence[Any], chosen: Sequence[Any]) -> list[Any]:
-    parts = iter(chosen)
-    return [next(parts) if is_differentiable(leaf) else leaf for leaf in leaves]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import jax
@@ -15,6 +16,12 @@ from ..errors import HookError
 def is_differentiable(leaf: Any) -> bool:
     """Whether an array has a gradient: floating point or complex."""
     return jnp.issubdtype(leaf.dtype, jnp.inexact)
+
+
+def merged(leaves: Iterable[Any], chosen: Iterable[Any]) -> list[Any]:
+    """The leaves with others in place of the differentiable ones."""
+    parts = iter(chosen)
+    return [next(parts) if is_differentiable(leaf) else leaf for leaf in leaves]
 
 
 def check_outputs(outputs: Any, wanted: Route) -> None:

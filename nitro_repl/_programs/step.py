@@ -275,6 +275,11 @@ class Wires:
             for slot in program.outputs
         ]
 
+    def room(self, group: str, size: int) -> None:
+        """Append arrays of a group that the caller puts there."""
+        self.name(group, range(self.length, self.length + size))
+        self.length += size
+
     def name(self, group: str, positions: Sequence[int]) -> None:
         """Give a group of arrays a name for the programs that follow."""
         for index, position in enumerate(positions):

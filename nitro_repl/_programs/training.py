@@ -28,6 +28,7 @@ from .results import (
     checked_metrics,
     differentiated,
     is_differentiable,
+    merged,
     scalar,
     split_loss,
     weight,
@@ -63,24 +64,16 @@ def loss(plan: Blueprint, outputs: Any, batch: Batch, *, training: bool = True) 
     """Value, cotangent, train metrics and weight; not `training`: the value alone."""
     judge = Judge.of(plan, training)
     leaves, tree = jax.tree.flatten(outputs)
-    differentiable = tuple(map(is_differentiable, leaves))
 
     def loss(groups: Any, reads: Reads) -> Any:
         hooks = plan.view(groups, reads, "loss", training=training)
         given = groups["outputs"]
 
         def value(chosen: Any) -> Any:
-            parts = iter(chosen)
-            merged = [
-                next(parts) if yes else leaf
-                for yes, leaf in zip(differentiable, given, strict=True)
-            ]
-            made = jax.tree.unflatten(tree, merged)
+            made = jax.tree.unflatten(tree, merged(given, chosen))
             return judge(hooks, reads, groups, made)
 
-        chosen = tuple(
-            leaf for yes, leaf in zip(differentiable, given, strict=True) if yes
-        )
+        chosen = tuple(filter(is_differentiable, given))
         if not training:
             return value(chosen)[1][0]
         (_, (total, metrics)), cotangent = jax.value_and_grad(value, has_aux=True)(
@@ -172,15 +165,8 @@ def step(plan: Blueprint, batch: Batch) -> Spec:
 
     def step(groups: Any, reads: Reads) -> Any:
         hooks = plan.view(groups, reads, "step", training=True)
-        apply = applied(plan, hooks, groups, wanted)
-
-        def value(trained: Any) -> Any:
-            outputs, state = apply(trained)
-            number, (total, metrics) = judge(hooks, reads, groups, outputs)
-            return number, (state, total, metrics)
-
-        (_, (state, total, metrics)), grads = jax.value_and_grad(value, has_aux=True)(
-            trained_of(plan, reads, groups)
+        (state, total, metrics), grads = whole_gradient(
+            plan, hooks, reads, groups, judge
         )
         number = scalar(total, judge.wanted)
         made = {"loss": number, "grads": grads, "new_state": state}
@@ -234,6 +220,23 @@ def applied(
         return outputs, plan.checked_state(state_of(model))
 
     return apply
+
+
+def whole_gradient(
+    plan: Blueprint, hooks: Any, reads: Reads, groups: Any, judge: Judge
+) -> tuple[tuple[Any, Any, dict[str, Any]], Any]:
+    """New state, what `loss` gave and the train metrics; and the gradients."""
+    apply = applied(plan, hooks, groups, plan.route("forward"))
+
+    def value(trained: Any) -> Any:
+        outputs, state = apply(trained)
+        number, (total, metrics) = judge(hooks, reads, groups, outputs)
+        return number, (state, total, metrics)
+
+    (_, given), grads = jax.value_and_grad(value, has_aux=True)(
+        trained_of(plan, reads, groups)
+    )
+    return given, grads
 
 
 @dataclass(frozen=True)

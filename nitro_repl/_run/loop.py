@@ -257,9 +257,7 @@ class Loop:
     def place(self, own: Mapping[str, Any]) -> dict[str, Any]:
         """Fields where a program takes them."""
         if self.values.device.platform == "cpu":
-            return dict(
-                own
-            )  # a program takes a private numpy array faster than device_put
+            return dict(own)  # programs take a private numpy array faster than a put
         return dict(
             zip(own, jax.device_put([*own.values()], self.values.device), strict=True)
         )
