@@ -23,6 +23,9 @@ from .recipe import Recipe
 
 Batch = Mapping[str, jax.ShapeDtypeStruct]
 
+_EVAL_FORMS = ("eval", "call")
+"""Forms of the programs that see the model in eval mode."""
+
 
 @dataclass(frozen=True)
 class Blueprint:
@@ -59,6 +62,10 @@ class Blueprint:
     def eval_content(self) -> Fingerprint:
         """Content of the model in eval mode, at this moment."""
         return model_content(self.structure.eval)
+
+    def content_in(self, form: str) -> Fingerprint:
+        """Content of the model in the mode that programs of this form have it in."""
+        return self.eval_content() if form in _EVAL_FORMS else self.train_content()
 
     def route(self, hook: str) -> Route:
         """Which batch fields a hook gets; an undefined optional hook gets none."""

@@ -280,13 +280,8 @@ class ProgramSet:
         source = self._source(blueprint)
         found = []
         for program in self.programs:
-            model = None
-            if program.model is not None:
-                model = (
-                    blueprint.train_content()
-                    if program.form == "train"
-                    else blueprint.eval_content()
-                )
+            held = program.model is not None
+            model = blueprint.content_in(program.form) if held else None
             found.append(standing(program, source, model))
         return found
 

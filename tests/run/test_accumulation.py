@@ -208,6 +208,15 @@ def test_randomness_is_drawn_anew_for_each_micro_batch(stateful, fuse):
     assert same(again.params, run.params)
 
 
+@pytest.mark.parametrize(("mode", "fuse"), KINDS)
+def test_only_an_edit_makes_the_programs_of_micro_batches_stale(mode, fuse):
+    book = tiny(MASKED, STATEFUL)
+    with live(book, steps=1, accum=2, accum_mode=mode, fuse=fuse) as run:
+        assert run.stale == ()
+        book.cell("@Tiny.hook\ndef forward(self, model, *, x): return 2 * model(x)")
+        assert run.stale == (("grad",) if fuse else ("forward", "backward"))
+
+
 class Breaks(list):
     """Rows whose second read of an epoch fails, once."""
 
