@@ -113,7 +113,14 @@ def tiny(*cells: str) -> Notebook:
 def live(book: Notebook, steps: int = 2, **settings: Any) -> Iterator[Any]:
     """A run that made some steps, is paused, and has no end."""
     settings = {"max_steps": None, **settings}
-    run = book.handle(**settings).train(background=True, paused=True)
+    with going(book.handle(**settings), steps) as run:
+        yield run
+
+
+@contextlib.contextmanager
+def going(handle: Any, steps: int = 0) -> Iterator[Any]:
+    """A run of a handle that made some steps and is paused; stopped at the end."""
+    run = handle.train(background=True, paused=True)
     try:
         if steps:
             run.advance(steps)
