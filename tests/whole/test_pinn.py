@@ -76,6 +76,7 @@ class Heat(nitro.Experiment):
 
 def finite_differences(model, t, x, h=1e-3):
     """The residual by differences in float64."""
+
     def u(t, x):
         h1 = np.tanh(np.stack([t, x], 1) @ w(model.first) + b(model.first))
         h2 = np.tanh(h1 @ w(model.second) + b(model.second))
