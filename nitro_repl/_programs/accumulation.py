@@ -17,11 +17,30 @@ from ..errors import HookError
 from .blueprint import Batch, Blueprint
 from .clock import train_clock
 from .key import struct
-from .results import is_differentiable, merged, scalar, weight
+from .results import (
+    is_differentiable,
+    merged,
+    precise,
+    precise_aval,
+    scalar,
+    weight,
+)
 from .spec import Program, Spec
 from .training import Judge, applied, backward, trained_of, whole_gradient
 
 FLAG = jax.ShapeDtypeStruct((), jnp.bool_)
+
+
+def sums(plan: Blueprint) -> tuple[Any, ...]:
+    """Avals of what gradients add up in, whatever the dtype of a parameter."""
+    return tuple(map(precise_aval, plan.recipe.trained(plan.structure.param_avals)))
+
+
+def widens(plan: Blueprint) -> bool:
+    """Whether gradients add up in more bits than a parameter has."""
+    own = plan.recipe.trained(plan.structure.param_avals)
+    pairs = zip(sums(plan), own, strict=True)
+    return any(wide.dtype != aval.dtype for wide, aval in pairs)
 
 
 def accumulate(plan: Blueprint, forward: Program, number: Any) -> Spec:
@@ -38,7 +57,6 @@ def accumulate(plan: Blueprint, forward: Program, number: Any) -> Spec:
         number: Aval of the loss.
     """
     pull = backward(forward)
-    parameters = plan.recipe.trained(plan.structure.param_avals)
     totals = (jax.ShapeDtypeStruct((), number.dtype),) * 2
 
     def backward_more(groups: Any, reads: Reads) -> Any:
@@ -52,12 +70,12 @@ def accumulate(plan: Blueprint, forward: Program, number: Any) -> Spec:
             total = held * lead.astype(held.dtype) + grad * more[1].astype(held.dtype)
             return total / divisor.astype(held.dtype)
 
-        sums = [add(s, g) for s, g in zip(groups["sums"], grads, strict=True)]
-        return sums, after, after[0] / after[1]
+        added = [add(s, g) for s, g in zip(groups["sums"], grads, strict=True)]
+        return added, after, after[0] / after[1]
 
     arguments = {
         **pull.arguments,
-        "sums": parameters,
+        "sums": sums(plan),
         "before": totals,
         "weight": totals,
         "turn": (FLAG, FLAG),
@@ -140,15 +158,15 @@ def gradient(plan: Blueprint, batch: Batch) -> Spec:
                 held.dtype
             )
 
-        sums = [add(s, g) for s, g in zip(groups["sums"], grads, strict=True)]
-        return sums, state, after, after[0] / after[1], metrics
+        added = [add(s, g) for s, g in zip(groups["sums"], grads, strict=True)]
+        return added, state, after, after[0] / after[1], metrics
 
     arguments = {
         **plan.model_arguments(batch, wanted, train_clock()),
         "batch": {
             n: batch[n] for n in sorted({*wanted.names(batch), *judge.names(batch)})
         },
-        "sums": plan.recipe.trained(plan.structure.param_avals),
+        "sums": sums(plan),
         "before": (jax.ShapeDtypeStruct((), widest),) * 2,
         "turn": (FLAG, FLAG),
     }
@@ -167,6 +185,7 @@ def joint_gradient(plan: Blueprint, batches: Sequence[Batch]) -> Spec:
 
     def grad(groups: Any, reads: Reads) -> Any:
         hooks = plan.view(groups, reads, "grad", training=True)
+        own = trained_of(plan, reads, groups)
 
         def value(trained: Any) -> Any:
             state, found, tree = groups["state"], [], None
@@ -177,7 +196,10 @@ def joint_gradient(plan: Blueprint, batches: Sequence[Batch]) -> Spec:
                     trained: Any, state: Any, batch: Any = batch, clock: Any = clock
                 ) -> Any:
                     here = {**groups, "state": state, "batch": batch, "clock": clock}
-                    return applied(plan, hooks, here, wanted)(trained)
+                    # Cast here, so that gradients of micro-batches add up before it.
+                    pairs = zip(trained, own, strict=True)
+                    cast = tuple(leaf.astype(like.dtype) for leaf, like in pairs)
+                    return applied(plan, hooks, here, wanted)(cast)
 
                 outputs, state = jax.checkpoint(apply)(trained, state)
                 found.append(jax.tree.leaves(outputs))
@@ -190,7 +212,7 @@ def joint_gradient(plan: Blueprint, batches: Sequence[Batch]) -> Spec:
             return number, (state, total, metrics)
 
         (_, (state, total, metrics)), grads = jax.value_and_grad(value, has_aux=True)(
-            trained_of(plan, reads, groups)
+            tuple(map(precise, own))
         )
         return grads, state, scalar(total, judge.wanted), metrics
 

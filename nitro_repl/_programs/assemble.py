@@ -11,15 +11,11 @@ from typing import Any
 import jax
 
 from . import accumulation, manual, training
-from .accumulated_step import (
-    AccumulatedStep,
-    FusedAccumulatedStep,
-    FusedJointStep,
-    JointStep,
-    MicroBatch,
-)
+from .accumulated_step import AccumulatedStep, JointStep
 from .blueprint import Batch, Blueprint
 from .clock import train_clock
+from .fused_accumulation import FusedAccumulatedStep, FusedJointStep
+from .micro_batch import MicroBatch
 from .results import is_differentiable
 from .spec import Program, Spec
 from .step import FusedStep, SplitStep, TrainStep
@@ -82,7 +78,7 @@ def _mean(plan: Blueprint, batches: Sequence[Batch], find: Find) -> TrainStep:
             number, _, metrics, _ = loss.out
             made[shape] = _micro(plan, batch, find, forward, loss, number)
         micros.append(made[shape])
-    optimizer = find(training.optimizer(plan, number))
+    optimizer = find(training.optimizer(plan, number, accumulation.sums(plan)))
     groups = [_groups(plan, batch) for batch in batches]
     return AccumulatedStep(micros, optimizer, metrics, groups)
 
@@ -95,7 +91,7 @@ def _joint(plan: Blueprint, batches: Sequence[Batch], find: Find) -> TrainStep:
     micros = []
     for batch, forward in zip(batches, forwards, strict=True):
         micros.append(_micro(plan, batch, find, forward, None, number))
-    optimizer = find(training.optimizer(plan, number))
+    optimizer = find(training.optimizer(plan, number, accumulation.sums(plan)))
     whole = _groups(plan, tuple(batches))
     taken = {name: whole[name] for name in ("batch", "clock", "fields", "hyper")}
     taken["outputs"] = tuple(tuple(jax.tree.leaves(one)) for one in outputs)
@@ -113,7 +109,7 @@ def _micro(
 ) -> MicroBatch:
     outputs = jax.tree.leaves(forward.out[0])
     cotangent = sum(map(is_differentiable, outputs))
-    backward = find(training.backward(forward))
+    backward = find(training.backward(forward, to_sum=accumulation.widens(plan)))
     accumulate = find(accumulation.accumulate(plan, forward, number))
     groups = _groups(plan, batch)
     return MicroBatch(forward, loss, backward, accumulate, cotangent, groups)
@@ -124,10 +120,12 @@ def _fused(
 ) -> TrainStep:
     if joint:
         grad = find(accumulation.joint_gradient(plan, batches))
-        optimizer = find(training.optimizer(plan, grad.out[2]))
+        sums = accumulation.sums(plan)
+        optimizer = find(training.optimizer(plan, grad.out[2], sums))
         return FusedJointStep(grad, optimizer, _groups(plan, tuple(batches)))
     grads = [find(accumulation.gradient(plan, batch)) for batch in batches]
-    optimizer = find(training.optimizer(plan, grads[0].out[3]))
+    sums = accumulation.sums(plan)
+    optimizer = find(training.optimizer(plan, grads[0].out[3], sums))
     groups = [_groups(plan, batch) for batch in batches]
     trained = plan.recipe.trained(range(len(plan.recipe.frozen)))
     return FusedAccumulatedStep(grads, optimizer, groups, trained)

@@ -23,7 +23,7 @@ from .blueprint import Batch, Blueprint
 from .clock import hook_arguments, train_clock
 from .guard import keep_if
 from .model import Structure, parts_of
-from .results import is_differentiable
+from .results import is_differentiable, precise
 from .spec import Spec
 from .trace import epoch
 
@@ -269,8 +269,7 @@ def _checked_numbers(said: Any, wanted: Route) -> dict[str, Any]:
                 where=where,
                 fix="reduce it: .mean()",
             )
-        number = jnp.asarray(value)
-        numbers[name] = number.astype(jnp.promote_types(number.dtype, jnp.float32))
+        numbers[name] = precise(jnp.asarray(value))
     return numbers
 
 

@@ -18,6 +18,17 @@ def is_differentiable(leaf: Any) -> bool:
     return jnp.issubdtype(leaf.dtype, jnp.inexact)
 
 
+def precise(array: Any) -> Any:
+    """The array in float32 at least, so that sums of many keep their bits."""
+    return array.astype(jnp.promote_types(array.dtype, jnp.float32))
+
+
+def precise_aval(aval: Any) -> jax.ShapeDtypeStruct:
+    """What `precise` makes of an array of this aval."""
+    dtype = jnp.promote_types(aval.dtype, jnp.float32)
+    return jax.ShapeDtypeStruct(aval.shape, dtype)
+
+
 def merged(leaves: Iterable[Any], chosen: Iterable[Any]) -> list[Any]:
     """The leaves with others in place of the differentiable ones."""
     parts = iter(chosen)
@@ -75,8 +86,7 @@ def scalar(total: Any, wanted: Route) -> Any:
             where=f"loss, {wanted.place}",
             fix="reduce it: .mean(), or return nitro.Mean(total, count)",
         )
-    number = jnp.asarray(total)
-    return number.astype(jnp.promote_types(number.dtype, jnp.float32))
+    return precise(jnp.asarray(total))
 
 
 def weight(total: Any) -> tuple[Any, ...]:

@@ -6,7 +6,7 @@ gradients, optimizer the next state. Editing one hook leaves the other programs 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +29,7 @@ from .results import (
     differentiated,
     is_differentiable,
     merged,
+    precise,
     scalar,
     split_loss,
     weight,
@@ -90,8 +91,13 @@ def loss(plan: Blueprint, outputs: Any, batch: Batch, *, training: bool = True) 
     return Spec("loss", loss, arguments, "train" if training else "value", extra=tree)
 
 
-def backward(forward: Program) -> Spec:
-    """Gradients, from the residuals of `forward` and the cotangent of `loss`."""
+def backward(forward: Program, *, to_sum: bool = False) -> Spec:
+    """Gradients, from the residuals of `forward` and the cotangent of `loss`.
+
+    Args:
+        forward: Whose residuals it takes.
+        to_sum: Give them in float32 at least: others are added to them.
+    """
     outputs, _, pullback = forward.out
     residuals, tree = jax.tree.flatten(pullback)
     leaves, output_tree = jax.tree.flatten(outputs)
@@ -105,7 +111,8 @@ def backward(forward: Program) -> Spec:
             for leaf in leaves
         ]
         pull = jax.tree.unflatten(tree, groups["residuals"])
-        return pull(jax.tree.unflatten(output_tree, full))[0]
+        grads = pull(jax.tree.unflatten(output_tree, full))[0]
+        return jax.tree.map(precise, grads) if to_sum else grads
 
     arguments = {
         "residuals": tuple(map(struct, residuals)),
@@ -119,20 +126,23 @@ def backward(forward: Program) -> Spec:
         "backward",
         backward,
         arguments,
-        "train",
+        "first" if to_sum else "train",
         extra=forward.key,
         follows=forward,  # whose custom rules run backward
     )
 
 
-def optimizer(plan: Blueprint, loss: Any) -> Spec:
+def optimizer(plan: Blueprint, loss: Any, grads: Sequence[Any] | None = None) -> Spec:
     """The next parameters and states, unless the loss or a gradient is not finite.
 
     Args:
         plan: What it is made from.
         loss: Aval of the loss.
+        grads: Avals of the gradients, if not those of the parameters.
     """
     structure = plan.structure
+    if grads is None:
+        grads = plan.recipe.trained(structure.param_avals)
 
     def optimizer(groups: Any, reads: Reads) -> Any:
         hooks = plan.view(groups, reads, "optimizer", training=True)
@@ -140,7 +150,7 @@ def optimizer(plan: Blueprint, loss: Any) -> Spec:
 
     arguments = {
         "params": structure.param_avals,
-        "grads": plan.recipe.trained(structure.param_avals),
+        "grads": tuple(grads),
         "opt": plan.opt_avals,
         "state": structure.state_avals,
         "new_state": structure.state_avals,
@@ -284,7 +294,9 @@ def _moved(
     for part in PARTS:
         reads.add("recipe", part)
     update = Update(plan.structure, plan.recipe, hooks.optimizer, groups["hyper"])
-    clock, loss, grads = groups["clock"], groups["loss"], groups["grads"]
+    clock, loss = groups["clock"], groups["loss"]
+    pairs = zip(groups["grads"], plan.recipe.trained(groups["params"]), strict=True)
+    grads = tuple(grad.astype(param.dtype) for grad, param in pairs)
     opt = jax.tree.unflatten(plan.opt, groups["opt"])
     norm = optax.tree.norm(grads)
 

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import optax
 
 from .._experiment.hyper import Hyperparameters, anchors_of, of_group, transformation
 from .model import Structure
 from .recipe import Recipe
+from .results import precise
 
 
 class OptimizerState(NamedTuple):
@@ -68,7 +68,8 @@ class Update:
         ema: dict[str, Any] = {}
         if self.recipe.ema is not None:
             pairs = zip(self.structure.names, params, strict=True)
-            ema = {n: _averaged(leaf) for n, leaf in self.recipe.trained(tuple(pairs))}
+            # Too few bits would not move by a small share.
+            ema = {n: precise(leaf) for n, leaf in self.recipe.trained(tuple(pairs))}
         return OptimizerState(groups, ema)
 
     def __call__(
@@ -135,8 +136,3 @@ class Update:
         named = dict(zip(self.structure.names, stepped, strict=True))
         new = {name: named[name].astype(old.dtype) for name, old in ema.items()}
         return optax.incremental_update(new, dict(ema), 1 - decay)
-
-
-def _averaged(leaf: Any) -> Any:
-    """Where an average begins; too few bits would not move by a small share."""
-    return leaf.astype(jnp.promote_types(leaf.dtype, jnp.float32))

@@ -281,3 +281,46 @@ class Scalar(Tiny):
         book.train("Scalar", accum=2, accum_mode="joint", fuse=fuse)
     check_error(error.value, "single number", 'accum_mode="mean"')
     assert jnp.isfinite(losses(book.train("Scalar", accum=2))[0])
+
+
+HALF = """
+class Half(Tiny):
+    half: bool = True
+
+    def build_model(self, rngs):
+        kind = jnp.bfloat16 if self.half else jnp.float32
+        model = nnx.Linear(3, 2, use_bias=False, param_dtype=kind, rngs=rngs)
+        model.kernel[...] = jnp.full((3, 2), 1.0, kind)
+        return model
+
+    def loss(self, out, *, y):
+        return (out.astype(jnp.float32) * (jnp.arange(2) + 1.0)).mean()
+
+    def optimizer(self, hp):
+        return optax.sgd(hp.learning_rate)
+
+    def learning_rate(self):
+        return 1.0
+
+    def build_data(self):
+        first = np.full((4, 3), 1.0, "float32")
+        small = {"x": first / 300, "y": np.zeros(4, "int32")}
+        rows = [small] * 8 + [{**small, "x": first}] + [small] * 7
+        return {"train": [joined(rows)] if self.whole else rows}
+
+def joined(rows):
+    return {k: np.concatenate([row[k] for row in rows]) for k in rows[0]}
+"""
+
+
+@pytest.mark.parametrize(("mode", "fuse"), KINDS)
+def test_gradients_of_bfloat16_parameters_add_up_in_float32(mode, fuse):
+    book = tiny(MASKED, HALF)
+    whole = {"whole": True, "half": False}
+    exact = book.train("Half", fields=whole, max_steps=1).history()["grad_norm"][0]
+    settings = {"accum": 16, "accum_mode": mode, "fuse": fuse}
+    run = book.train("Half", max_steps=1, **settings)
+    assert run.history()["grad_norm"][0] == pytest.approx(exact, rel=2**-8)
+    assert run.params["kernel"].dtype == jnp.bfloat16
+    lost = float(jnp.bfloat16(1) + jnp.bfloat16(1 / 300))
+    assert lost == 1, "the control: so small a share is lost in bfloat16"
