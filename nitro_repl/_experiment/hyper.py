@@ -51,6 +51,21 @@ class Hyperparameters:
         return value
 
 
+def injection(name: str, known: Iterable[str]) -> str:
+    """How an optimizer of manual mode gets a live rate; empty if one has it.
+
+    A rate that optax was given as a plain number is in closures of optax's, and each
+    rule does something else with it: there it cannot be told from other constants.
+    """
+    last = name.rpartition(".")[2]
+    if last not in NAMES or any(one.rpartition(".")[2] == last for one in known):
+        return ""
+    return (
+        f"make it an input: optax.inject_hyperparams(optax.adamw)({last}=1e-3),\n"
+        f"or read a Device field: optax.adamw({last}=self.rate)"
+    )
+
+
 def of_group(hyper: Mapping[str, Any], group: str) -> dict[str, Any]:
     """The hyperparameters of a group, by their own names."""
     own = {name: hyper.get(f"{group}.{name}", hyper.get(name)) for name in NAMES}

@@ -16,10 +16,10 @@ import numpy as np
 from .._experiment.device import default_device
 from .micro_batch import Groups, Held, MicroBatch, Update, distinct, turns
 from .spec import Program
-from .step import Arrays, Carry, Part, Report, Wires, arrays_of, numbered
+from .step import Arrays, Automatic, Carry, Part, Report, Wires, arrays_of, numbered
 
 
-class AccumulatedStep:
+class AccumulatedStep(Automatic):
     """One update from the mean over micro-batches.
 
     Args:
@@ -28,8 +28,6 @@ class AccumulatedStep:
         metrics: The tree of the train metrics.
         groups: For each micro-batch those of a step with it alone.
     """
-
-    manual = False
 
     def __init__(
         self, micros: Sequence[MicroBatch], optimizer: Program, metrics: Any,
@@ -74,7 +72,7 @@ class AccumulatedStep:
         yield from _examined(micros, carry, key, inputs, _loss_and_gradient)
 
 
-class JointStep:
+class JointStep(Automatic):
     """One update from one loss over the outputs of all micro-batches.
 
     Each forward runs a second time on the way back, so that the residuals of one
@@ -87,8 +85,6 @@ class JointStep:
         groups: For each micro-batch those of a step with it alone.
         joint: Groups of what the joint loss takes.
     """
-
-    manual = False
 
     def __init__(
         self, micros: Sequence[MicroBatch], loss: Program, optimizer: Program,

@@ -57,7 +57,8 @@ def _groups(plan: Blueprint, batch: Any) -> Mapping[str, Any]:
 def _single(plan: Blueprint, batch: Batch, find: Find, fuse: bool) -> TrainStep:
     groups = _groups(plan, batch)
     if plan.hooks.manual:
-        return FusedStep(find(manual.step(plan, batch)), groups, manual=True)
+        optimizers = jax.tree.unflatten(plan.opt, plan.opt_avals)
+        return FusedStep(find(manual.step(plan, batch)), groups, optimizers)
     if fuse:
         return FusedStep(find(training.step(plan, batch)), groups)
     forward = find(training.forward(plan, batch))

@@ -14,10 +14,20 @@ import numpy as np
 from .._experiment.device import default_device
 from .micro_batch import Groups, Held, Update, distinct, turns
 from .spec import Program
-from .step import Arrays, Carry, Part, Report, Wires, arrays_of, numbered, take
+from .step import (
+    Arrays,
+    Automatic,
+    Carry,
+    Part,
+    Report,
+    Wires,
+    arrays_of,
+    numbered,
+    take,
+)
 
 
-class FusedAccumulatedStep:
+class FusedAccumulatedStep(Automatic):
     """One update from the mean over micro-batches, each by one program.
 
     Args:
@@ -26,8 +36,6 @@ class FusedAccumulatedStep:
         groups: For each micro-batch those of a step with it alone.
         trained: Which of the parameters get a gradient.
     """
-
-    manual = False
 
     def __init__(
         self, grads: Sequence[Program], optimizer: Program, groups: Sequence[Groups],
@@ -86,15 +94,13 @@ class FusedAccumulatedStep:
         yield from ()
 
 
-class FusedJointStep:
+class FusedJointStep(Automatic):
     """One update from one loss over all micro-batches, its gradient by one program.
 
     Args:
         grad: Likewise `optimizer`: the programs.
         groups: Those of a step whose batch is a tuple of micro-batches.
     """
-
-    manual = False
 
     def __init__(self, grad: Program, optimizer: Program, groups: Groups):
         self.programs = (grad, optimizer)

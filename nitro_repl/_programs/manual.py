@@ -6,7 +6,7 @@ else parameters, optimizer and model state stay those of the step before.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -23,14 +23,18 @@ from .blueprint import Batch, Blueprint
 from .clock import hook_arguments, train_clock
 from .guard import keep_if
 from .model import Structure, parts_of
+from .nnx_optimizers import (
+    WHERE,
+    fill,
+    hyperparameters,
+    norms,
+    set_up,
+    state_of,
+    watch,
+)
 from .results import is_differentiable, precise
 from .spec import Spec
 from .trace import epoch
-
-Optimizers = Mapping[str, nnx.Optimizer[Any]]
-
-_WHERE = "setup_optimizers"
-_PATH = jax.tree_util
 
 
 def step(plan: Blueprint, batch: Batch) -> Spec:
@@ -40,14 +44,16 @@ def step(plan: Blueprint, batch: Batch) -> Spec:
     def step(groups: Any, reads: Reads) -> Any:
         hooks = plan.view(groups, reads, "step", training=True)
         model = plan.structure.merge(groups["params"], groups["state"], training=True)
-        made, optimizers = _set_up(hooks, model)
-        _fill(optimizers, jax.tree.unflatten(plan.opt, groups["opt"]), groups["hyper"])
+        made, optimizers = set_up(hooks, model)
+        fill(optimizers, jax.tree.unflatten(plan.opt, groups["opt"]), groups["hyper"])
+        watch(optimizers)
         said = hooks.train_step(model, made, **hook_arguments(wanted, groups))
         numbers = _checked_numbers(said, wanted)
         params, state = parts_of(model)
         _check_params(params, plan.structure)
-        after = plan.checked_opt(_state(optimizers))
-        return _kept(groups, (after, params, plan.checked_state(state)), numbers)
+        after = plan.checked_opt(state_of(optimizers))
+        kept = (after, params, plan.checked_state(state))
+        return _kept(groups, kept, numbers, norms(optimizers))
 
     arguments = {
         **plan.model_arguments(batch, wanted, train_clock()),
@@ -82,14 +88,14 @@ def fresh(
         fields: The Device fields.
     """
     view = traced_view(
-        experiment, hooks, reads, device=fields, training=True, program=_WHERE
+        experiment, hooks, reads, device=fields, training=True, program=WHERE
     )
-    _, optimizers = _set_up(view, model)
+    _, optimizers = set_up(view, model)
 
     def strong(leaf: Any) -> Any:  # a weak one would come back strong
         return jax.lax.convert_element_type(leaf, jnp.asarray(leaf).dtype)
 
-    return jax.tree.map(strong, _state(optimizers))
+    return jax.tree.map(strong, state_of(optimizers))
 
 
 def rates(
@@ -115,7 +121,7 @@ def rates(
     def numbers(params: Any, state: Any, given: Any) -> list[Any]:
         model = structure.merge(params, state, training=True)
         made = fresh(experiment, hooks, Reads(), model, given)
-        found = {name: leaf for name, _, leaf in _hyperparameters(made)}
+        found = {name: leaf for name, _, leaf in hyperparameters(made)}
         names.extend(found)
         return list(found.values())
 
@@ -130,98 +136,6 @@ def rates(
         for name, value in zip(names, values, strict=True)
         if value is not None
     }
-
-
-# ---- optimizers
-
-
-def _set_up(view: Any, model: nnx.Module) -> tuple[Any, Optimizers]:
-    """What `setup_optimizers` returned, and the same by name."""
-    made = view.setup_optimizers(model)
-    named = {"": made} if isinstance(made, nnx.Optimizer) else made
-    if not isinstance(named, Mapping) or not named:
-        raise _refused(f"`setup_optimizers` returned {type(made).__name__}")
-    for name, optimizer in named.items():
-        if not isinstance(name, str) or not isinstance(optimizer, nnx.Optimizer):
-            raise _refused(
-                f"`setup_optimizers` gives {type(optimizer).__name__} as {name!r}"
-            )
-    return made, named
-
-
-def _refused(what: str) -> HookError:
-    return HookError(
-        what,
-        where=_WHERE,
-        fix="return an nnx.Optimizer, or a dict of them by name:\n"
-        '{"generator": nnx.Optimizer(model.generator, optax.adam(1e-4), '
-        "wrt=nnx.Param)}",
-    )
-
-
-def _state(optimizers: Optimizers) -> dict[str, Any]:
-    """All arrays of optimizers, in optax's own containers."""
-    return {
-        name: {
-            "opt_state": _plain(nnx.as_pure(one.opt_state)),
-            "step": one.step.get_value(),
-        }
-        for name, one in optimizers.items()
-    }
-
-
-def _plain(tree: Any) -> Any:
-    return jax.tree.map(
-        lambda leaf: nnx.to_pure_dict(leaf) if isinstance(leaf, nnx.State) else leaf,
-        tree,
-        is_leaf=lambda leaf: isinstance(leaf, nnx.State),
-    )
-
-
-def _fill(
-    optimizers: Optimizers, state: Mapping[str, Any], hyper: Mapping[str, Any]
-) -> None:
-    """Give fresh optimizers the state and the hyperparameters of the run."""
-    first = {path: leaf for _, path, leaf in _hyperparameters(_state(optimizers))}
-    live = {path: hyper.get(name) for name, path, _ in _hyperparameters(state)}
-
-    def now(path: Any, leaf: Any) -> Any:
-        if path not in first:
-            return leaf
-        value = live.get(path)  # else of a Device field, which it is made from
-        return jnp.asarray(first[path] if value is None else value, leaf.dtype)
-
-    taken = jax.tree_util.tree_map_with_path(now, state)
-    for name, optimizer in optimizers.items():
-        leaves = jax.tree.leaves(taken[name]["opt_state"])
-        variables = jax.tree.leaves(
-            optimizer.opt_state, is_leaf=lambda leaf: isinstance(leaf, nnx.Variable)
-        )
-        for variable, leaf in zip(variables, leaves, strict=True):
-            variable.set_value(leaf)
-        optimizer.step.set_value(taken[name]["step"])
-
-
-def _hyperparameters(
-    state: Mapping[str, Any],
-) -> Iterator[tuple[str, tuple[Any, ...], Any]]:
-    """Name, path and number of each hyperparameter that a state of optax's holds."""
-    paths = dict(_PATH.tree_flatten_with_path(state)[0])
-    followed = {
-        (path[:at], path[at + 1])
-        for path in paths
-        for at, key in enumerate(path)
-        if key == _PATH.GetAttrKey("hyperparams_states") and len(path) > at + 1
-    }
-    seen: dict[str, int] = {}
-    for path, leaf in paths.items():
-        if len(path) < 2 or path[-2] != _PATH.GetAttrKey("hyperparams"):
-            continue
-        if jnp.shape(leaf) or (path[:-2], path[-1]) in followed:
-            continue
-        name = ".".join(part for part in (path[0].key, path[-1].key) if part)
-        seen[name] = seen.get(name, 0) + 1
-        yield (name if seen[name] == 1 else f"{name}_{seen[name]}"), path, leaf
 
 
 def _constant(closed: core.ClosedJaxpr, wanted: Any) -> float | None:
@@ -284,7 +198,10 @@ def _check_params(params: Sequence[Any], structure: Structure) -> None:
 
 
 def _kept(
-    groups: Mapping[str, Any], new: tuple[Any, ...], numbers: dict[str, Any]
+    groups: Mapping[str, Any],
+    new: tuple[Any, ...],
+    numbers: dict[str, Any],
+    norms: Sequence[Any],
 ) -> tuple[Any, ...]:
     """Optimizer state, parameters, state, step, whether it was bad, and the numbers."""
     # Donated inputs are matched to outputs in order; any other order is copied.
@@ -296,8 +213,9 @@ def _kept(
     good, sticky = jnp.isfinite(loss) & rest & ~clock["bad"], clock["sticky"]
     kept = keep_if(good, lambda: new, old)
     moved = clock["step"] + (good | ~sticky).astype(clock["step"].dtype)
-    told = jnp.stack([loss, jnp.where(rest, 0, jnp.nan).astype(loss.dtype)])
-    return (*kept, moved, ~good & sticky, told, numbers)
+    told = [loss, jnp.where(rest, 0, jnp.nan), *norms]
+    stacked = jnp.stack([number.astype(loss.dtype) for number in told])
+    return (*kept, moved, ~good & sticky, stacked, numbers)
 
 
 def _stays_finite(old: Any, new: Any) -> list[Any]:

@@ -6,7 +6,7 @@ optimizer state are donated, so a carry may be used for one step only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple, Protocol
 
@@ -14,6 +14,7 @@ import jax
 import numpy as np
 
 from .._experiment.device import default_device
+from .nnx_optimizers import norm_names
 from .spec import Program
 from .trace import Slot, slot_of
 
@@ -41,7 +42,8 @@ class Report(NamedTuple):
     """What a step tells, still on the device.
 
     Attributes:
-        numbers: The loss and the gradient norm, shape (2,): one array, one transfer.
+        numbers: The loss and the gradient norm, then those of `TrainStep.norms`: one
+            array, one transfer.
         metrics: Leaves of the train metrics, for each time that the loss was taken;
             `TrainStep.metrics` is their tree.
     """
@@ -62,12 +64,14 @@ class TrainStep(Protocol):
         metrics: The tree of the train metrics.
         manual: Whether it is the user's own; then its second number is no gradient
             norm, but 0 where all that it told and made is finite.
+        norms: Columns of the gradient norms that follow, for each optimizer of its own.
         outputs: The tree of what `forward` gives, where it is a program of its own.
     """
 
     programs: tuple[Program, ...]
     metrics: Any
     manual: bool
+    norms: tuple[str, ...]
     outputs: Any
 
     def __call__(
@@ -90,15 +94,20 @@ class TrainStep(Protocol):
         ...
 
 
-class SplitStep:
+class Automatic:
+    """A step whose gradient is taken for the user; its norm is the second number."""
+
+    manual = False
+    norms: tuple[str, ...] = ()
+
+
+class SplitStep(Automatic):
     """forward, loss, backward and optimizer.
 
     Args:
         forward: Likewise `loss`, `backward`, `optimizer`: the programs.
         groups: Pytrees of avals per group of step inputs; fixes the order of arrays.
     """
-
-    manual = False
 
     def __init__(
         self, forward: Program, loss: Program, backward: Program, optimizer: Program,
@@ -164,14 +173,16 @@ class FusedStep:
     Args:
         program: The program.
         groups: Pytrees of avals per group of step inputs; fixes the order of arrays.
-        manual: Whether it is the user's `train_step`.
+        optimizers: Their names, where it is the user's `train_step`.
     """
 
     def __init__(
-        self, program: Program, groups: Mapping[str, Any], *, manual: bool = False
-    ):
+        self, program: Program, groups: Mapping[str, Any],
+        optimizers: Iterable[str] | None = None,
+    ):  # fmt: skip
         self.programs = (program,)
-        self.manual = manual
+        self.manual = optimizers is not None
+        self.norms = norm_names(optimizers or ())
         self._micro = numbered(1)[0]
         self._step = Wires(groups).call(program)
         self.outputs = None

@@ -14,7 +14,8 @@ import jax
 import numpy as np
 
 if TYPE_CHECKING:
-    from .loop import Loop, Pending
+    from .loop import Loop
+    from .pending import Pending
 
 
 @dataclasses.dataclass(frozen=True)

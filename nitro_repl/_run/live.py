@@ -16,7 +16,7 @@ import numpy as np
 from .._experiment.base import Experiment
 from .._experiment.device import default_device, place, plain, signature
 from .._experiment.fields import Field, Residency
-from .._experiment.hyper import ANCHORS, NAMES
+from .._experiment.hyper import ANCHORS, NAMES, injection
 from .._programs.key import struct
 from ..errors import FieldError, suggest
 from .rates import DECAY, Rates
@@ -234,7 +234,7 @@ class Values:
             raise FieldError(
                 f"`{cls.__name__}` has no value `{name}` to set",
                 where=f"set {name}",
-                fix=suggest(name, self._values),
+                fix=injection(name, self._values) or suggest(name, self._values),
             )
         meaning = (
             "a GraphConst, baked into the programs"

@@ -10,26 +10,25 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from math import isfinite
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import jax
-import numpy as np
 
-from .._experiment.metrics import numbers, together
 from .._programs.explain import hook_error, hooks_explained
 from .._programs.program_set import ProgramSet
-from .._programs.step import Carry, Report, TrainStep
+from .._programs.step import Carry
 from .._text import tell
-from ..errors import NonFiniteError, StaleError
+from ..errors import StaleError
 from .batches import check_batch, private_arrays
 from .chosen import chosen
 from .commands import LATER, Command, Mailbox
-from .culprit import Culprit, find_culprit
+from .culprit import Culprit
 from .evaluation import State
 from .feed import Fed, Feed, Position
 from .listeners import Listeners
 from .live import Values
+from .nonfinite import pass_over, take_back
+from .pending import Pending
 from .record import Record
 from .schedules import Schedules
 from .settings import Every
@@ -38,25 +37,6 @@ from .settings import Every
 # take this long, within these bounds. A pause waits for them.
 _UNREAD_S, _UNREAD = 0.02, (2, 16)
 _RATE_S, _SHORT_S = 0.5, 0.05  # seconds to take a rate over: while stepping, at a pause
-
-_RESUME = """run.culprit has the batch. Edit the code and run.swap(), or run.set(...),
-then run.resume(); run.set(on_nonfinite="skip") passes over such steps"""
-_GO_ON = """edit the code, run.swap(), then run.handle.train() goes on from
-there; or, for another value: run.handle.train(background=True,
-paused=True), run.set(...), run.resume()"""
-
-
-class Pending(NamedTuple):
-    """A step whose numbers are still on the device."""
-
-    step: int
-    epoch: int
-    batch: int
-    report: Report
-    program: TrainStep
-    values: Mapping[str, float]
-    batches: tuple[Mapping[str, Any], ...]
-    inputs: tuple[Any, ...]
 
 
 class Validates(Protocol):
@@ -267,16 +247,15 @@ class Loop:
         while len(self.pending) > most:
             taken = self.pending.popleft()
             try:
-                row = _row(taken)
+                row, bad = taken.read()
             except jax.errors.JaxRuntimeError as error:
                 raise hook_error(f"step {taken.step}", error) from error
-            if not (isfinite(row["loss"]) and isfinite(row["grad_norm"])):
+            if bad is not None:
                 if self.on_nonfinite != "skip":
-                    self._not_finite(taken, row)
+                    self._rate_mark = None
+                    take_back(self, taken, bad)
                     return
-                self._skipped(taken, row)
-            if taken.program.manual:
-                del row["grad_norm"]
+                pass_over(self, taken, bad)
             self.record.row("train", row)
             self.last_loss = row["loss"]
 
@@ -309,49 +288,6 @@ class Loop:
     def _finished(self) -> bool:
         return self.max_steps is not None and self.step >= self.max_steps
 
-    def _not_finite(self, taken: Pending, row: Mapping[str, float]) -> None:
-        """Take back the steps that changed nothing and say which one was first.
-
-        Raises:
-            NonFiniteError: The run is to stop, or nobody could resume it.
-        """
-        self.pending.clear()
-        self.step, self.epoch = taken.step - 1, taken.epoch
-        self._rate_mark = None
-        self.feed.restore(Position(taken.epoch, taken.batch))
-        self.carry = self.carry._replace(
-            bad=jax.device_put(np.zeros((), bool), self.values.device)
-        )
-        name, value = _culprit(taken, row)
-        self.culprit = find_culprit(self, taken, name, settled=True)
-        self.record.journal.record(
-            "not finite", step=self.step, by="guard", after=str(self.culprit)
-        )
-        pauses = self.on_nonfinite == "pause" and self.attended
-        error = NonFiniteError(
-            f"{name} is {value} at step {taken.step}; parameters, optimizer and model "
-            f"state are those of step {self.step}",
-            where=f"step {taken.step}, epoch {taken.epoch}; "
-            f"first in {self.culprit.tensor}",
-            fix=_RESUME if pauses else _GO_ON,
-        )
-        if not pauses:
-            raise error
-        self.paused = True
-        self.on_phase("paused")
-        self.end_advance(error)
-        tell(f"paused: {error}", bad=True)
-
-    def _skipped(self, taken: Pending, row: Mapping[str, float]) -> None:
-        """Keep the batch of a step that changed nothing; say so the first time."""
-        first = self.culprit is None
-        self.culprit = find_culprit(self, taken, _culprit(taken, row)[0], settled=False)
-        if first:
-            tell(
-                f"step {taken.step} is skipped: {self.culprit.tensor} is not finite. "
-                "Such steps are nan in the history; run.culprit is the last one."
-            )
-
     def _fed(self) -> list[Fed]:
         """The micro-batches of a step; all or none are taken from the feed."""
         fed = [next(self.feed)]
@@ -374,28 +310,3 @@ class Loop:
             self._rate_mark = (self.step, now)
             least, most = _UNREAD
             self.unread = max(least, min(most, int(_UNREAD_S * self.rate)))
-
-
-def _culprit(taken: Pending, row: Mapping[str, float]) -> tuple[str, float]:
-    """What is not finite, in words, and its value."""
-    if not isfinite(row["loss"]):
-        return "the loss", row["loss"]
-    if not taken.program.manual:
-        return "a gradient", row["grad_norm"]
-    told = [name for name in taken.program.metrics if not isfinite(row[name])]
-    if told:
-        return f"`{told[0]}` of train_step", row[told[0]]
-    return "an update of a parameter or an optimizer", row["grad_norm"]
-
-
-def _row(taken: Pending) -> dict[str, float]:
-    report = taken.report
-    loss, norm = np.asarray(report.numbers).tolist()
-    row = {"step": taken.step, "epoch": taken.epoch, "loss": loss}
-    if any(report.metrics):
-        tree = jax.tree.structure(taken.program.metrics)
-        parts = [jax.tree.unflatten(tree, leaves) for leaves in report.metrics]
-        row |= numbers(together(parts))
-    row["grad_norm"] = norm
-    row.update(taken.values)
-    return row

@@ -10,6 +10,7 @@ from typing import Any
 
 from .._experiment.base import Experiment
 from .._experiment.hooks import Hooks
+from .._experiment.hyper import NAMES, injection
 from .._programs.blueprint import Blueprint
 from .._programs.explain import hooks_explained
 from .._programs.key import Source
@@ -91,15 +92,14 @@ def manual_rates(
             return {name: values.initial[name] for name in values.hyper_names}
     with hooks_explained("setup_optimizers"):
         found = rates(experiment, hooks, structure, fields)
-    for name in ("learning_rate", "weight_decay"):
+    for name in NAMES:
         if name in settings:
             if name not in found:
                 raise SettingError(
                     f"{name}={settings[name]!r}: no optimizer of `setup_optimizers` "
                     f"has `{name}` as a hyperparameter",
                     where=f"setting {name}",
-                    fix=f"{suggest(name, found)}; name one by\n"
-                    "optax.inject_hyperparams(optax.adam)(learning_rate=1e-3)",
+                    fix=injection(name, found) or suggest(name, found),
                 )
             found[name] = float(settings[name])
     return found

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from .._experiment.base import Experiment
 from .._experiment.fields import Residency
 from .._experiment.hooks import Hooks, reached
+from .._experiment.hyper import injection
 from .._experiment.view import Read
 from .._programs.explain import hooks_explained
 from .._programs.key import Snapshot, Source
@@ -278,6 +279,12 @@ def _target(space: str, name: str, cls: type[Experiment], values: Values) -> str
             where=f"schedules, {cls.__name__}.{name}",
             fix="schedule a Device[float], Device[int] or Device[bool] field,\n"
             "and compute with it in the hook",
+        )
+    if fix := injection(name, known):
+        raise ScheduleError(
+            f"no optimizer of `setup_optimizers` has a live `{name}` to schedule",
+            where=f"schedules, {cls.__name__}",
+            fix=fix,
         )
     forms = [_qualified("device", n) for n in sorted(device - optimizer)]
     forms += [_qualified("optimizer", n) for n in sorted(optimizer)]

@@ -9,10 +9,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from cells import QUIET, Notebook, check_error, losses, same
+from cells import QUIET, Notebook, check_error, live, losses, same
 from flax import nnx
 
-from nitro_repl import FieldError, HookError, NonFiniteError, SettingError
+from nitro_repl import (
+    FieldError,
+    HookError,
+    NonFiniteError,
+    ScheduleError,
+    SettingError,
+)
 from nitro_repl.testing import count_compiles
 
 pytestmark = pytest.mark.usefixtures("nothing_known")
@@ -40,6 +46,7 @@ class GAN(nitro.Experiment):
     poison: nitro.Device[float] = 1.0
     entry: nitro.Device[float] = 1.0
     update: nitro.Device[float] = 1.0
+    moment: nitro.Device[float] = 1.0
     width: nitro.GraphConst[int] = 8
 
     def build_data(self):
@@ -81,6 +88,9 @@ class GAN(nitro.Experiment):
         g, grads = nnx.value_and_grad(g_loss)(model.generator)
         grads = jax.tree.map(lambda g: g + 0 * jnp.log(self.update), grads)
         optimizers["generator"].update(model.generator, grads)
+        count = optimizers["generator"].opt_state.inner_state[0].mu
+        jax.tree.map(lambda m: m.set_value(m.get_value() + 0 * jnp.log(self.moment)),
+                     count, is_leaf=lambda leaf: isinstance(leaf, nnx.Variable))
         return {"loss": d + g, "d_loss": d, "g_loss": g + 0 * jnp.log(self.entry)}
 """
 
@@ -137,7 +147,8 @@ def test_a_least_squares_gan_trains_as_by_hand(book):
     )
     history = run.history()
     assert {"d_loss", "g_loss", "generator.learning_rate"} <= set(history)
-    assert "grad_norm" not in history
+    assert {"generator.grad_norm", "discriminator.grad_norm"} <= set(history)
+    assert "grad_norm" not in history, "of which optimizer?"
     total = history["d_loss"] + history["g_loss"]
     np.testing.assert_allclose(history["loss"], total, rtol=1e-6)
     assert set(run.history("val")) == {"step", "epoch", "mean"}
@@ -197,7 +208,8 @@ def test_a_schedule_binds_to_an_optimizer_by_its_path(book):
 BAD = {
     "poison": ("the loss", 1),
     "entry": ("`g_loss` of train_step", 4),
-    "update": ("an update of a parameter", 3),
+    "update": ("a gradient of `generator`", 3),
+    "moment": ("an update of a parameter", 2),
 }
 
 
@@ -295,6 +307,123 @@ def test_what_follows_a_field_or_a_schedule_of_optax_is_no_hyperparameter():
     assert set(handle.values.hyper) == {"b2", "eps", "eps_root"}
     run = handle.train(background=False)
     assert run.history()["b2"].tolist() == [0.9, 0.9]
+
+
+# ---- gradient norms
+
+NORMS = """
+class Two(GAN):
+    def build_model(self, rngs):
+        return nnx.Dict(a=nnx.Linear(1, 1, rngs=rngs), b=nnx.Linear(1, 2, rngs=rngs))
+    def forward(self, model, *, real): return model.a(real)
+    def setup_optimizers(self, model):
+        slow = optax.MultiSteps(optax.sgd(0.0), 2)
+        return {"a": nnx.Optimizer(model.a, optax.sgd(0.0), wrt=nnx.Param),
+                "b": nnx.Optimizer(model.b, slow, wrt=nnx.Param)}
+    def train_step(self, model, optimizers, *, real):
+        @nnx.jit
+        def inside(model, optimizer):
+            value = lambda model: 3 * (model(real) ** 2).mean()
+            optimizer.update(model, nnx.grad(value)(model))
+        inside(model.a, optimizers["a"])
+        value = lambda model: (model(real) ** 2).mean()
+        def update(model, optimizer):
+            optimizer.update(model, nnx.grad(value)(model))
+        nnx.cond(self.entry > 0, update, lambda *_: None, model.b, optimizers["b"])
+        return {"loss": value(model.a)}
+"""
+OWN = """
+class Own(Two):
+    def setup_optimizers(self, model):
+        return nnx.Optimizer(model, optax.sgd(0.1), wrt=nnx.Param)
+    def train_step(self, model, optimizer, *, real):
+        loss, grads = nnx.value_and_grad(lambda m: (m.a(real) ** 2).mean())(model)
+        optimizer.update(model, grads)
+        return {"loss": loss, **OWN}
+"""
+
+
+def norm_by_hand(model, real, factor):
+    def value(parts):
+        kernel, bias = parts
+        return factor * jnp.mean((real @ kernel + bias) ** 2)
+
+    grads = jax.grad(value)((model.kernel[...], model.bias[...]))
+    return float(jnp.sqrt(sum((leaf**2).sum() for leaf in grads)))
+
+
+def test_each_optimizer_tells_the_norm_of_its_gradient_wherever_it_updates(book):
+    book.cell(NORMS)
+    with live(book, 0, name="Two") as run:
+        model = run.model()
+        run.advance(1)
+        with count_compiles() as count:
+            run.set(entry=-1.0)
+            run.advance(1)
+        assert count.nothing
+        rows = run.history()
+    real = [jnp.asarray(row["real"]) for row in book["ROWS"]]
+    expected = [norm_by_hand(model.a, batch, 3) for batch in real[:2]]
+    np.testing.assert_allclose(rows["a.grad_norm"], expected, rtol=1e-5)
+    expected = [norm_by_hand(model.b, real[0], 1), np.nan]  # not called in step 2
+    np.testing.assert_allclose(rows["b.grad_norm"], expected, rtol=1e-5)
+
+
+def test_a_single_optimizer_has_one_norm_and_a_number_of_ones_own_goes_first(book):
+    book.cell(NORMS + OWN)
+    book.names["OWN"] = {}
+    run = book.train("Own", max_steps=1)
+    model = run.handle.experiment.build_model(nnx.Rngs(0))
+    expected = norm_by_hand(model.a, jnp.asarray(book["ROWS"][0]["real"]), 1)
+    assert run.history()["grad_norm"] == pytest.approx(expected, rel=1e-5)
+    book.names["OWN"] = {"grad_norm": 7.0}
+    assert book.train("Own", max_steps=1).history()["grad_norm"] == 7
+
+
+LOOP = """
+class Loop(Two):
+    def setup_optimizers(self, model):
+        return nnx.Optimizer(model, optax.sgd(0.1), wrt=nnx.Param)
+    def train_step(self, model, optimizer, *, real):
+        graph, params = nnx.split(model)
+        def body(carry, _):
+            params, state = carry
+            value = lambda p: (nnx.merge(graph, p).a(real) ** 2).mean()
+            loss, grads = jax.value_and_grad(value)(params)
+            updates, state = optimizer.tx.update(grads, state, params)
+            return (optax.apply_updates(params, updates), state), loss
+        state = optimizer.tx.init(params)
+        (params, _), losses = jax.lax.scan(body, (params, state), None, 3)
+        nnx.update(model, params)
+        return {"loss": losses[0]}
+"""
+
+
+def test_a_step_that_carries_optax_through_a_loop_by_hand_still_works(book):
+    book.cell(NORMS + LOOP)
+    run = book.train("Loop", max_steps=2)
+    assert losses(run)[1] < losses(run)[0]
+    assert not np.isfinite(run.history().get("grad_norm", np.nan)).any()
+
+
+def test_a_rate_that_is_a_plain_number_is_no_input_and_the_fix_is_said(book):
+    book.cell(NORMS)
+    with live(book, 0, name="Two") as run:
+        for name in ("a.learning_rate", "learning_rate"):
+            with pytest.raises(FieldError) as refused:
+                run.set({name: 0.1})
+            check_error(refused.value, name, "inject_hyperparams", "Device field")
+    with pytest.raises(SettingError) as refused:
+        book.handle("Two", learning_rate=0.1)
+    check_error(refused.value, "learning_rate", "inject_hyperparams")
+    book.cell(
+        "class Late(Two):\n    def schedules(self): return {'a.learning_rate': 1.}"
+    )
+    with pytest.raises(ScheduleError) as refused:
+        book.train("Late")
+    check_error(
+        refused.value, "`a.learning_rate`", "inject_hyperparams", "Device field"
+    )
 
 
 REFUSED = {
