@@ -280,7 +280,7 @@ def _target(space: str, name: str, cls: type[Experiment], values: Values) -> str
             fix="schedule a Device[float], Device[int] or Device[bool] field,\n"
             "and compute with it in the hook",
         )
-    if fix := injection(name, known):
+    if fix := injection(name, values.hyper_names):
         raise ScheduleError(
             f"no optimizer of `setup_optimizers` has a live `{name}` to schedule",
             where=f"schedules, {cls.__name__}",
