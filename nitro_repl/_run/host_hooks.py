@@ -43,7 +43,7 @@ def changed(old: Plan, new: Plan, settings: Mapping[str, Any]) -> list[str]:
             lines.append(f"{name}: taken; it runs on the host")
         else:
             lines.append(f"{name}: gone")
-    return lines
+    return lines + (_of_optimizers(old, new) if new.hooks.manual else [])
 
 
 def _same(name: str, old: Plan, new: Plan) -> bool:
@@ -56,6 +56,17 @@ def _of_groups(name: str, new: Plan) -> list[str]:
     says, live = new.values.initial, new.values.plain()
     groups = [n for n in says if n.endswith(f".{name}") and says[n] != live[n]]
     return [name, *groups]
+
+
+def _of_optimizers(old: Plan, new: Plan) -> list[str]:
+    """The hyperparameters that `setup_optimizers` gives otherwise now."""
+    said, says, live = old.values.initial, new.values.initial, new.values.plain()
+    return [
+        f"{name}: setup_optimizers gives {show(says[name])} now, the run keeps "
+        f'{show(live[name])}: run.unset("{name}") goes by it'
+        for name in new.values.hyper_names
+        if says[name] not in (live[name], said.get(name))
+    ]
 
 
 def _of_value(name: str, new: Plan) -> str:

@@ -19,7 +19,7 @@ from .._programs.blueprint import Blueprint
 from .._programs.key import Source
 from ..errors import SwapError
 from .live import Values
-from .manual import manual_rates
+from .manual import check_manual, check_settings, manual_rates
 from .rates import hyperparameters
 from .recipes import Settled, settle
 from .schedules import Schedules
@@ -99,6 +99,8 @@ def newest(
     hooks = hooks.bind(**(bound or {}))
     experiment, notes = _carry_fields(now.experiment, cls)
     _check_data(now.hooks, hooks)
+    check_manual(experiment, hooks)
+    check_settings(hooks, settings)
     built = now.built
     settled = settle(experiment, hooks, settings, built, now.settled)
     if hooks.manual:

@@ -37,7 +37,8 @@ class Settled:
         recipe: The decisions.
         anchors: Arrays that weight decay pulls toward, by parameter.
         made: What the hooks read.
-        names: The parameters that were asked about.
+        names: The parameters that were asked about; none in manual mode, where nobody
+            asks.
     """
 
     recipe: Recipe
@@ -69,14 +70,14 @@ def settle(
     source, structure = Source(experiment, hooks, {}), built.structure
     if (
         like is not None
-        and like.names == structure.names
         and not hooks.manual
+        and like.names == structure.names
         and like.made.is_current(source)
     ):
         return like
     if hooks.manual:  # nobody asks: `train_step` decides
         plain = Recipe.plain(len(structure.names))
-        return Settled(plain, {}, Snapshot.of((), source), structure.names)
+        return Settled(plain, {}, Snapshot.of((), source), ())
     reads = Reads()
     ask = _Asker(experiment, hooks, settings, reads)
     paths = [path for path, _ in _flat(structure.nested(structure.param_avals))]
