@@ -6,8 +6,7 @@ Metrics never see padding, and a number is a mean over samples, never over batch
 from __future__ import annotations
 
 import zlib
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,6 +31,7 @@ from .batches import (
 )
 from .feed import close_iterator, open_epoch
 from .live_self import live_self
+from .padding import Padding, majority
 
 Arrays = tuple[Any, ...]
 
@@ -65,28 +65,6 @@ class At:
 
 
 _COLUMNS = {"step", "epoch", "split"}  # that a row of the history has anyway
-_MOST_PADDING = 16  # times the real rows: after that a program of their own is better
-
-
-class Padding:
-    """How many rows a ragged batch is padded to, so that it needs no new program.
-
-    Args:
-        rows: Of a whole batch.
-    """
-
-    def __init__(self, rows: int):
-        self._whole = rows
-        self._met: dict[Any, set[int]] = {}
-
-    def rows(self, batch: Mapping[str, Any], rows: int) -> int:
-        """The fewest rows met before that are enough, within reason."""
-        kind = tuple((n, a.shape[1:], a.dtype) for n, a in sorted(batch.items()))
-        met = self._met.setdefault(kind, set())
-        enough = [known for known in met if rows <= known <= _MOST_PADDING * rows]
-        padded = min(enough, default=max(rows, self._whole))
-        met.add(padded)
-        return padded
 
 
 @dataclass
@@ -148,8 +126,21 @@ class Evaluation:
             )
         return {**told, **named}
 
-    def prepare(self, batch: Mapping[str, jax.ShapeDtypeStruct], split: str) -> None:
-        """Make the programs for whole batches of these shapes; nothing is computed."""
+    def prepare(
+        self, batch: Mapping[str, jax.ShapeDtypeStruct], split: str, last: int | None
+    ) -> None:
+        """Make the programs for the batches of a split; nothing is computed.
+
+        Args:
+            batch: Avals of a whole batch.
+            split: Name of the split.
+            last: Rows of its last batch, where they are known.
+        """
+        whole = majority([*batch.values()])
+        for rows in dict.fromkeys((whole, last or whole)):
+            self._prepare_width(with_rows(batch, rows, whole), split)
+
+    def _prepare_width(self, batch: Mapping[str, Any], split: str) -> None:
         names = self.programs.eval_names("forward", batch, split)
         chosen = {name: batch[name] for name in names}
         rows = padded = 0
@@ -305,12 +296,6 @@ class Evaluation:
 def _clock(state: State, at: At) -> Arrays:
     split = np.uint32(zlib.crc32(at.split.encode()))
     return (np.uint32(at.index), state.key, split)
-
-
-def majority(arrays: Sequence[Any]) -> int:
-    """The rows of a batch that is not padded: the length that most arrays have."""
-    lengths = Counter(np.shape(array)[0] for array in arrays if np.ndim(array))
-    return max(lengths, key=lengths.__getitem__, default=1)
 
 
 def _place(arrays: Mapping[str, Any], device: Any) -> dict[str, Any]:

@@ -78,6 +78,12 @@ class ArrayLoader:
         whole, rest = divmod(self._samples, self.batch_size)
         return whole + (rest > 0 and not self.drop_last)
 
+    @property
+    def last_rows(self) -> int:
+        """Samples in the last batch."""
+        rest = self._samples - (len(self) - 1) * self.batch_size
+        return min(rest, self.batch_size)
+
     def __iter__(self) -> ArrayIterator:
         return ArrayIterator(self, self._epoch)
 

@@ -33,11 +33,12 @@ from .chosen import check_choice
 from .data import check_accum, check_splits, first_batch
 from .decay import check_decay, scheduled_decay
 from .derive import derived
-from .evaluation import Evaluation, Padding, State
+from .evaluation import Evaluation, State
 from .live import Values
 from .loading import starting_from
 from .manual import check_settings, manual_rates
 from .options import compile_options
+from .padding import Padding
 from .picture import Pictures
 from .pictures import FIRST, Wish, render
 from .plan import Plan, newest

@@ -17,7 +17,8 @@ import numpy as np
 from .._experiment.metrics import Mean, MetricValue
 from ..errors import DataError, HookError
 from .batches import check_batch, private_arrays
-from .evaluation import At, Evaluation, State, majority
+from .evaluation import At, Evaluation, State
+from .padding import majority
 
 _SAME = 1e-2  # relative; a loss may be computed in bfloat16
 

@@ -14,8 +14,9 @@ import numpy as np
 
 from .._text import tell
 from ..errors import StaleError
-from .evaluation import Evaluation, Padding
+from .evaluation import Evaluation
 from .loop import Loop
+from .padding import Padding, last_rows
 from .record import Record
 
 
@@ -44,7 +45,8 @@ class Validation:
 
     def prepare(self, loop: Loop) -> None:
         """Make its programs now, of the code that the run begins with."""
-        self._evaluation(loop).prepare(self._first, "val")
+        last = last_rows(self._loader)
+        self._evaluation(loop).prepare(self._first, "val", last)
 
     def __call__(self, loop: Loop) -> None:
         """Evaluate at this boundary, unless the run is stopped meanwhile."""

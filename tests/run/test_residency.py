@@ -94,6 +94,34 @@ def test_both_widths_of_device_metrics_compile_once_and_then_nothing(book):
     assert count.total == 0, count
 
 
+def as_list(rows):
+    return rows
+
+
+def as_loader(rows):
+    joined = {k: np.concatenate([row[k] for row in rows]) for k in rows[0]}
+    return nitro.ArrayLoader(joined, len(rows[0]["x"]))
+
+
+@pytest.mark.parametrize("loader", [as_list, as_loader])
+def test_a_run_makes_both_widths_of_device_metrics_before_its_first_step(book, loader):
+    settings = {"metrics_residency": "device", "eval_every": 2, "max_steps": None}
+    for sizes, widths in (((4, 4, 3), 2), ((4, 4), 1)):
+        nitro.programs.clear()
+        handle = book.handle(**settings)
+        handle.data["val"] = loader(cut(book["ROWS"], *sizes))
+        with count_compiles() as count:
+            run = handle.train(background=True, paused=True)
+            run.advance(1)
+        assert count.compiled["metrics"] == widths, count
+        assert count.compiled["eval"] == 1, count
+        with count_compiles() as count:
+            run.advance(3)
+        assert not count.compiled, count
+        assert run.history("val")["n"].tolist() == [sum(sizes)] * 2
+        run.stop()
+
+
 @pytest.mark.parametrize("residency", ["host", "device"])
 def test_an_edit_of_metrics_compiles_itself_on_the_device_and_nothing_on_the_host(
     residency,
