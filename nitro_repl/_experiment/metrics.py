@@ -166,7 +166,7 @@ class Totals:
         return _nest({path: value.compute() for path, (value,) in self._held.items()})
 
     def finished(self, final: Mapping[str, Any], where: str) -> dict[str, Any]:
-        """What was made of `compute()`, flat.
+        """What was made of `compute()`, flat; numbers of numpy and jax as Python's.
 
         Raises:
             MetricError: A Concat is still there as it was, or a metric value that
@@ -193,7 +193,7 @@ class Totals:
                     fix="reduce it in finalize_metrics(self, totals, split), as in\n"
                     'return {"auroc": roc_auc_score(totals["label"], totals["score"])}',
                 )
-        return named
+        return {name: _number(value) for name, value in named.items()}
 
     def _settle(self) -> None:
         """Make one value of the batches that wait."""
@@ -228,6 +228,12 @@ class Totals:
                     where=self._where,
                     fix="report it in the same form for every batch",
                 )
+
+
+def _number(value: Any) -> Any:
+    """A single number as Python's own; anything else as it is."""
+    scalar = isinstance(value, np.generic | np.ndarray | jax.Array)
+    return value.item() if scalar and np.ndim(value) == 0 else value
 
 
 def _is_part(leaf: Any, samples: list[Any]) -> bool:

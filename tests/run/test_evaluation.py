@@ -264,12 +264,17 @@ class Tiny(Tiny):
     def finalize_metrics(self, totals, split):
         table = totals["deep"]["table"]
         recall = table[1, 1] / table[1].sum()
-        return {f"{split}/recall": recall, "n": {"all": table.sum()}}
+        return {f"{split}/recall": recall, "n": {"all": table.sum()},
+                "on device": jnp.float32(2), "name": "table", "table": table}
 """
     )
     found = book.handle().evaluate("train")
-    assert set(found) == {"train_loss", "train/recall", "n/all"}
+    assert [*found] == [
+        "train_loss", "train/recall", "n/all", "on device", "name", "table"
+    ]  # fmt: skip
     assert found["n/all"] == 20
+    kinds = [float, float, float, float, str, np.ndarray]
+    assert [type(value) for value in found.values()] == kinds
 
 
 def test_finalize_metrics_sees_the_loss_and_must_return_a_dict():
