@@ -105,7 +105,8 @@ def hook_error(what: str, error: Exception) -> HookError:
             return HookError(meaning, where=f"{what}, {where}", fix=fix)
     if "different trace level" in str(error):
         return HookError(
-            "the model changes state (Dropout, BatchNorm) in jax.lax.scan or jax.vmap",
+            "the model changes state (Dropout, BatchNorm) in jax.lax.scan, in jax.vmap "
+            "or in a gradient, which does not carry it out",
             where=f"{what}, {where}",
             fix="use nnx.scan or nnx.vmap there, or draw from the hook's own `key`;\n"
             "in nnx.grad, call that part of the model outside or give it as argument",

@@ -447,6 +447,10 @@ REFUSED = {
     "a hook of the automatic step": (
         "def forward(", "def frozen(self, path, leaf): return False\n    def forward(", ("`frozen` has no effect", "GAN.frozen"),
     ),
+    "state in a gradient": (
+        "(discriminator(fake)", "(discriminator(model.generator(noise))",
+        ("changes state", "gradient", "`step`, <cell 1>", "call that part of the model outside"),
+    ),
     "nothing to validate": ("def metrics", "def numbers", ("`val`", "`metrics`")),
 }  # fmt: skip
 
