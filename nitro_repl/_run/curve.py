@@ -16,6 +16,7 @@ import numpy as np
 from .._programs.explain import hooks_explained
 from .._programs.trace import epoch, new_epoch
 from ..errors import ScheduleError
+from .ahead import Ahead
 
 _AGREES = 1e-6  # of the largest value: a cosine near its end is all cancellation
 _CHECKED = (0, 1, 31, 32, 100, 127, 200, 254, 255)  # places in a block
@@ -39,12 +40,30 @@ class Curve:
         self.function = function
         self._epoch = new_epoch()  # what the schedule calls is as it is now, jitted too
         self._traced: Any = jax.jit(jax.vmap(function)) if callable(function) else None
+        self._ahead: Ahead | None = None
+        self._begun = False
+
+    @property
+    def by_step(self) -> bool:
+        """Whether it turned out that it must be called with each step."""
+        return self._ahead is not None
+
+    def begin(self) -> None:
+        """Steps follow: compute what must be called with each of them ahead of them."""
+        self._begun = True
+        if self._ahead is not None:
+            self._ahead.begun = True
+
+    def rest(self) -> None:
+        """Compute nothing more until a step is asked for."""
+        if self._ahead is not None:
+            self._ahead.rest()
 
     def at(self, start: int, stop: int) -> Numbers:
         """Values of the steps from `start` to before `stop`.
 
-        Fewer, but at least one, where the schedule fails further on: it may know no
-        steps behind its end.
+        Fewer, but at least one, where the schedule fails further on (it may know no
+        steps behind its end) or must be called with each step.
 
         Raises:
             ScheduleError: It gives no number for step `start`.
@@ -52,14 +71,27 @@ class Curve:
         """
         if not callable(self.function):
             return np.full(stop - start, float(self.function))
+        if self._ahead is None:
+            with self._called():
+                made = self._by_trace(start, stop)
+                if made is None:
+                    made = self._by_array(self.function, start, stop)
+            if made is not None:
+                return made
+            self._ahead = Ahead(self.name, self._at_step, stop - start)
+            self._ahead.begun = self._begun
+        return np.array(self._ahead.at(start)[: stop - start])
+
+    @contextlib.contextmanager
+    def _called(self) -> Iterator[None]:
         explained = hooks_explained(f"the schedule of {self.name}")
         with _on_host(), epoch(self._epoch), explained:
-            made = self._by_trace(start, stop)
-            if made is None:
-                made = self._by_array(self.function, start, stop)
-            if made is None:
-                made = self._by_step(self.function, start, stop)
-        return made
+            yield
+
+    def _at_step(self, step: int) -> float:
+        assert callable(self.function)
+        with self._called():
+            return self._number(self.function(step), step)
 
     def _by_trace(self, start: int, stop: int) -> Numbers | None:
         """All steps by one small program, if the schedule can be traced.
@@ -85,13 +117,6 @@ class Curve:
             if made.shape == (stop - start,) and self._agrees(function, made, start):
                 return made
         return None
-
-    def _by_step(self, function: Any, start: int, stop: int) -> Numbers:
-        found = [self._number(function(start), start)]
-        with contextlib.suppress(Exception):
-            for step in range(start + 1, stop):
-                found.append(self._number(function(step), step))
-        return np.array(found)
 
     def _agrees(self, function: Any, made: Numbers, start: int) -> bool:
         places = [place for place in _CHECKED if place < len(made)]

@@ -111,6 +111,7 @@ class Loop:
             while self.boundary():
                 self.turn()
         finally:
+            self.schedules.rest()
             self.read(0)  # the steps before a failure were made
 
     def _begin(self) -> None:

@@ -92,8 +92,16 @@ class Schedules:
         """Schedule values that follow nothing yet, or that followed `after`."""
         if after is not None:
             self.held = after.held & self.curves.keys()
+            after.rest()
+        for one in self.curves.values():
+            one.begin()
         self._settled.clear()
         values.show(self.curves)
+
+    def rest(self) -> None:
+        """Compute nothing ahead until the next step."""
+        for one in self.curves.values():
+            one.rest()
 
     def hold(self, names: Iterable[str]) -> None:
         """Leave values as they are set by hand."""
@@ -146,10 +154,10 @@ class Schedules:
         return changed
 
     def _evaluate(self, name: str, values: Values, step: int) -> _Block:
-        start = step - step % BLOCK
         one = self.curves[name]
+        start = step if one.by_step else step - step % BLOCK
         numbers = one.at(start, start + BLOCK)
-        if len(numbers) <= step - start:  # it fails further on, maybe here
+        if len(numbers) <= step - start:  # it ends before, or goes step by step
             start, numbers = step, one.at(step, start + BLOCK)
         kind = values.scalar(name)
         assert kind is not None, name
