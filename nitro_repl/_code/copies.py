@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from .execution import MISSING, Moved
+from .gone import gone
 from .outline import Outline, absolute, merged, outline
 
 _NOTHING = merged(())
@@ -34,14 +35,20 @@ class Namespace:
     known: bool = False
 
     def follow(self, module: str, moved: Moved) -> Moved:
-        """Bind the copies of a module's names anew; which names changed here."""
+        """Bind the copies of a module's names anew; which names changed here.
+
+        A copy of a name that is gone stays, and is noted: its new value is missing.
+        """
         changed: Moved = {}
         for name, attr in self._copies(module, moved).items():
             old, new = moved[attr]
             held = self.names.get(name, MISSING)
-            if held is MISSING or new is MISSING or held is not old or held is new:
+            if held is MISSING or held is not old or held is new:
                 continue
-            self.names[name] = new
+            if new is MISSING:
+                gone.add_copy(self.names, name, module, attr)
+            else:
+                self.names[name] = new
             changed[name] = (old, new)
         return changed
 

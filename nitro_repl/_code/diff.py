@@ -11,6 +11,7 @@ from .fingerprint import Fingerprint, Part
 
 CHAIN = 5  # names of a call chain that are spelled out
 NOUNS = {"global": "global", "closure": "captured", "attribute": "attribute"}
+LOST = ("undefined", "gone")  # kinds of parts that stand for no value
 
 
 def explain(old: Fingerprint, new: Fingerprint) -> list[str]:
@@ -31,7 +32,8 @@ def explain(old: Fingerprint, new: Fingerprint) -> list[str]:
             (exact if _is_exact(was, part) else vague).extend(sentences)
     added = [after[key] for key in after if key not in before]
     gone = [before[key] for key in before if key not in after]
-    said = [*exact, *vague, *_appeared(added), *_vanished(gone)]
+    lost = [_lost(part) for part in added if part.kind in LOST]
+    said = [*lost, *exact, *vague, *_appeared(added), *_vanished(gone)]
     said = list(dict.fromkeys(said))
     return said or ["a value that the code reaches changed"]
 
@@ -80,19 +82,27 @@ def _function_changes(was: Part, part: Part) -> Iterator[str]:
         yield f"{part.name} changed{_at(part)}"
 
 
+def _lost(part: Part) -> str:
+    """A name that code still uses, and that is defined no more."""
+    reader = f"{part.via[-1]}{_at(part)}" if part.via else "the code"
+    if part.kind == "undefined":
+        return f"`{part.name}` is not defined, {reader} reads it"
+    return f"`{part.name}` is gone from its file, {reader} still leads to it"
+
+
 def _appeared(parts: list[Part]) -> Iterator[str]:
     for part in parts:
         if part.kind in ("function", "class"):
             yield f"new: {part.name}{_at(part)}"
     for part in parts:
-        if part.kind not in ("function", "class") and part.name:
+        if part.kind not in ("function", "class", *LOST) and part.name:
             value = f" = {part.text}" if part.text else ""
             yield f"new: {_noun(part)}{value}{_inside(part)}"
 
 
 def _vanished(parts: list[Part]) -> Iterator[str]:
     for part in parts:
-        if part.name:
+        if part.name and part.kind not in LOST:
             named = part.kind in ("function", "class")
             yield f"no longer reached: {part.name if named else _noun(part)}"
 

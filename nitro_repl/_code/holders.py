@@ -45,11 +45,13 @@ class Held:
         name: In the user's namespace.
         what: The definition, as `module.name`.
         cell: Number of the cell that bound the name, 0 if it is not known.
+        gone: Whether the definition is gone, rather than newer.
     """
 
     name: str
     what: str
     cell: int
+    gone: bool = False
 
 
 class Holders:
@@ -57,10 +59,11 @@ class Holders:
 
     def __init__(self) -> None:
         self._new: dict[int, tuple[Any, Any, str]] = {}
+        self._lost: dict[int, tuple[Any, str]] = {}
         self._done: dict[int, tuple[Any, Found]] = {}
         self._left = _OBJECTS
         self._depth = 0
-        self._stuck: list[str] = []
+        self._stuck: list[tuple[str, bool]] = []
 
     def add(self, module: str, moved: Moved) -> None:
         """Say what a module's names stood for and stand for now."""
@@ -68,10 +71,14 @@ class Holders:
             if callable(old) and callable(new) and old is not MISSING is not new:
                 self._new.setdefault(id(old), (old, new, f"{module}.{name}"))
 
+    def lose(self, module: str, name: str, value: Any) -> None:
+        """Say that a module defines something no longer."""
+        self._lost[id(value)] = value, f"{module}.{name}"
+
     def renew(self, spaces: Iterable[Namespace]) -> tuple[Held, ...]:
         """Renew what these namespaces lead to; what could not be."""
         found: list[Held] = []
-        if not self._new:
+        if not self._new and not self._lost:
             return ()
         for space in spaces:
             for name, value in list(space.names.items()):
@@ -82,13 +89,14 @@ class Holders:
     def _root(self, names: dict[str, Any], name: str, value: Any) -> list[Held]:
         self._stuck = []
         if id(value) in self._new:  # the user's own name for it, perhaps on purpose
-            self._stuck.append(self._new[id(value)][2])
+            self._note(value)
         else:
             made, _ = self.visit(value)
             if made is not value:
                 names[name] = made
         cell = cell_number(names, name) if self._stuck else 0
-        return [Held(name, what, cell) for what in dict.fromkeys(self._stuck)]
+        stuck = dict.fromkeys(self._stuck)
+        return [Held(name, what, cell, lost) for what, lost in stuck]
 
     # -- one value
 
@@ -96,6 +104,9 @@ class Holders:
         """What stands for a value now."""
         if id(value) in self._new:
             return self._newest(value), True
+        if id(value) in self._lost:
+            self._note(value)
+            return value, False
         if isinstance(value, _ATOMS) or self._depth > _DEPTH or self._left <= 0:
             return value, False
         if id(value) not in self._done:
@@ -130,6 +141,8 @@ class Holders:
         moved = id(kind) in self._new and not isinstance(value, (tuple, type))
         if moved:  # an instance of an edited class is one of the newest class
             object.__setattr__(value, "__class__", self._newest(kind))
+        elif id(kind) in self._lost:
+            self._note(kind)
         made, changed = self._content(value)
         return made, changed or moved
 
@@ -144,7 +157,9 @@ class Holders:
 
     def _note(self, value: Any) -> None:
         if id(value) in self._new:
-            self._stuck.append(self._new[id(value)][2])
+            self._stuck.append((self._new[id(value)][2], False))
+        elif id(value) in self._lost:
+            self._stuck.append((self._lost[id(value)][1], True))
 
     # -- kinds that are renewed
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from . import origin
+from .gone import IMPORTED, gone
 from .readable import ATOMS
 from .references import SUPER, CodeInfo, Read
 from .walk import Piece, Walk, data
@@ -65,8 +66,11 @@ class Body:
         """Resolve one read of a global, a builtin or an import."""
         if read.kind == "import":
             return self._imported(read)
-        value = self.function.__globals__.get(read.name, MISSING)
-        return self._builtin(read) if value is MISSING else self._follow(value, read)
+        space = self.function.__globals__
+        value = space.get(read.name, MISSING)
+        if value is MISSING:
+            return self._builtin(read)
+        return self._copied(space, read.name, value) + self._follow(value, read)
 
     def free_reads(self, name: str, value: Any) -> list[str]:
         """Resolve the reads of a captured module or experiment class."""
@@ -103,7 +107,7 @@ class Body:
         name = read.name
         value = vars(builtins).get(name, MISSING)
         if value is MISSING:
-            return f"{name} undefined"
+            return self.walk.left("undefined", name, self.own)
         if name in UNSOUND_BUILTINS or (name in ("vars", "dir") and read.called):
             self._unsound(f"{name}() is called")
         if getattr(value, "__module__", "") == "builtins" and _is_c(value):
@@ -112,14 +116,29 @@ class Body:
 
     def _follow(self, value: Any, read: Read) -> str:
         """A value and the attributes that the code takes from it."""
-        chain, i = (read.name, *read.attrs), 1
+        chain, i, copied = (read.name, *read.attrs), 1, ""
         while isinstance(value, types.ModuleType):
             if not origin.is_user_module(value):
                 return self._library_chain(value, chain, i, read.called)
-            found = _attribute(value, chain[i]) if i < len(chain) else MISSING
-            if found is MISSING:
+            if i == len(chain):
                 break
+            found = _attribute(value, chain[i])
+            if found is MISSING:
+                return self.walk.left("undefined", ".".join(chain[: i + 1]), self.own)
+            copied += self._copied(vars(value), chain[i], found)
             value, i = found, i + 1
+        return copied + self._value(value, chain, i)
+
+    def _copied(self, space: dict[str, Any], name: str, value: Any) -> str:
+        """A label for a name that an import bound to what is gone from its file."""
+        said = gone.copy(space, name, value)
+        if not said:
+            return ""
+        self._unsound(f"{IMPORTED} {said}")
+        return f"{self.walk.left('gone', said, self.own)} "
+
+    def _value(self, value: Any, chain: tuple[str, ...], i: int) -> str:
+        """What the first names of a chain stand for, and what is taken of that."""
         said = ".".join(chain[:i])
         if self.is_owner(value) and not self.walk.whole_owner:
             return f"{said} {self._owner(cast(type, value), said, chain[i:])}"

@@ -13,8 +13,9 @@ import types
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from .copies import Namespace
+from .copies import Namespace, cell_number
 from .execution import MISSING, Moved, execute
+from .gone import gone
 from .holders import Held, Holders
 from .outline import absolute
 from .sameness import same
@@ -32,7 +33,7 @@ class Change:
         path: Of its file.
         names: What stands for something else now, in the module itself.
         error: Why the old code stays, else None.
-        held: What of the user's still stands for something older.
+        held: What of the user's still stands for something older, or for what is gone.
     """
 
     module: str
@@ -60,6 +61,7 @@ class Update:
         self._order: list[str] = []
         self._again: set[str] = set()
         self._holders = Holders()
+        self._copies: list[Held] = []
 
     def run(
         self, edited: Iterable[UserFile], retried: Iterable[UserFile] = ()
@@ -74,7 +76,8 @@ class Update:
             self._push(name)
         while self._queue:
             self._execute(self._files[self._order[heapq.heappop(self._queue)]])
-        return self._with_held(self._holders.renew(self._others))
+        held = (*self._copies, *self._holders.renew(self._others))
+        return self._with_held(tuple(dict.fromkeys(held)))
 
     def _compile(self, file: UserFile) -> None:
         linecache.checkcache(file.path)
@@ -131,6 +134,8 @@ class Update:
         for name, (old, new) in list(moved.items()):
             if new is MISSING:
                 file.removed[name] = old
+                if gone.add(file.name, file.names, name, old):
+                    self._holders.lose(file.name, name, old)
             elif old is MISSING and name in file.removed:
                 moved[name] = (file.removed.pop(name), new)
         return moved
@@ -146,7 +151,7 @@ class Update:
                 name for name, (old, new) in changes.items() if not same(old, new)
             )
             for space in self._others:
-                space.follow(module, changes)
+                self._note_copies(space, module, changes)
             for file in self._files.values():
                 if file.name == module:
                     continue
@@ -154,7 +159,16 @@ class Update:
                 copied = space.follow(module, changes)
                 if copied:
                     work.append((file.name, copied))
+                if _lost(copied) and file.source is not None:
+                    self._push(file.name)  # importing it would fail
         self._queue_dependents(start, _Reach(self._files, affected))
+
+    def _note_copies(self, space: Namespace, module: str, changes: Moved) -> None:
+        """Bind copies in a notebook anew; note those of names that are gone."""
+        for name in _lost(space.follow(module, changes)):
+            what = gone.copy(space.names, name, space.names[name])
+            cell = cell_number(space.names, name)
+            self._copies.append(Held(name, what, cell, gone=True))
 
     def _queue_dependents(self, start: str, reach: _Reach) -> None:
         if not any(reach.affected.values()):
@@ -186,6 +200,10 @@ class Update:
         for name in self._files:
             visit(name)
         return list(order)
+
+
+def _lost(moved: Moved) -> list[str]:
+    return [name for name, (_, new) in moved.items() if new is MISSING]
 
 
 class _Reach:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import origin
+from .gone import HELD, codes_of, gone
 from .graph import Graph
 from .readable import ATOMS, text_of
 from .references import constant_token, hash_text
@@ -195,7 +196,13 @@ class Walk:
     def unsound(self, piece: Piece, what: str, code: str = "") -> None:
         """Note a reason, in words that name the reader and its place."""
         text = f"{what} in {piece.blame()}"
-        self.reasons.setdefault(text, Reason(text, code))
+        self.reasons.setdefault(f"{text} {code}", Reason(text, code))
+
+    def left(self, kind: str, name: str, piece: Piece) -> str:
+        """A piece for a name that leads nowhere any more; its label."""
+        label = f"{kind} {name}"
+        self.piece(kind, name, piece).labels.append(label)
+        return label
 
     def which(self, value: Any) -> int:
         """A number for a value that has nothing but its identity: as it was met."""
@@ -213,6 +220,10 @@ class Walk:
             except _TooManyError:
                 self.unsound(piece, f"more than {LIMIT} values are reached")
                 return
+            if said := gone.definition(value):
+                label += f"\n{self.left('gone', said, piece)}"
+                for code in codes_of(value):
+                    self.unsound(piece, f"{HELD} {said}", code)
             graph.labels[index] = label
             graph.children[index] = kids
             if piece.kind not in CODE and not label.startswith(("def ", "class ")):

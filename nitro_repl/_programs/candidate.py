@@ -14,8 +14,9 @@ import jax
 from jax.extend import core
 
 from .._code.fingerprint import Fingerprint, Reason, fingerprint
+from .._code.gone import HELD, IMPORTED
 from .._experiment.view import Read, Reads
-from .explain import kept_error
+from .explain import gone_error, kept_error
 from .key import KEPT_TRACER, Source
 from .spec import Spec
 from .trace import Slot, Trace, select, trace
@@ -70,7 +71,9 @@ def _attempt(spec: Spec, source: Source) -> Candidate:
     ]
     if model_before and model and model_before.digest != model.digest:
         moved.append("the model changes while it is traced")
-    _check_kept(spec.name, (*after.unsound(traced.reads), *_doubts(model)))
+    found = (*after.unsound(traced.reads), *_doubts(model))
+    _check_kept(spec.name, found)
+    _check_gone(spec.name, [reason for reason in found if reason.code in traced.ran])
     closed, inputs, outputs = _interface(spec, traced)
     doubts = (
         *before.unsound(traced.reads),
@@ -90,6 +93,13 @@ def _check_kept(name: str, doubts: Iterable[Reason]) -> None:
     for reason in doubts:
         if reason.startswith(KEPT_TRACER):
             raise kept_error(name, reason.removeprefix(f"{KEPT_TRACER} in "))
+
+
+def _check_gone(name: str, ran: Iterable[Reason]) -> None:
+    """Refuse code that ran although its file defines it no longer."""
+    for reason in ran:
+        if reason.startswith((IMPORTED, HELD)):
+            raise gone_error(reason, f"program `{name}`")
 
 
 def moves(read: Read) -> str:

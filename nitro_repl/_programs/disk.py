@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from .._code.files import Change, files
 from .._code.holders import Held
 from .._text import one_line, tell
 from . import renewals as renewals  # teaches how wrappers are renewed
 from .trace import tracing
+
+_NAMED = 4  # names that are spelled out
 
 
 def refresh(wait: bool = True) -> tuple[Change, ...]:
@@ -28,7 +30,10 @@ def refresh(wait: bool = True) -> tuple[Change, ...]:
         if change.error is not None:
             tell(_words(change, change.error), bad=True)
         for held in change.held:
-            tell(_held_words(held))
+            if not held.gone:
+                tell(_held_words(held))
+        for words in _gone_words(change.held):
+            tell(words, bad=True)
     return changes
 
 
@@ -53,6 +58,22 @@ def _held_words(held: Held) -> str:
         f"nitro: `{held.name}` still holds an older `{held.what}`; run {cell} again "
         "to renew it"
     )
+
+
+def _gone_words(held: Sequence[Held]) -> Iterator[str]:
+    """One line for each definition that is gone, with all that stands for it."""
+    by_what: dict[str, list[str]] = {}
+    for one in held:
+        if one.gone:
+            cell = f" (In [{one.cell}])" if one.cell else ""
+            by_what.setdefault(one.what, []).append(f"`{one.name}`{cell}")
+    for what, names in by_what.items():
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        yield (
+            f"nitro: `{what}` is gone from its file; {', '.join(names[:_NAMED])}{more} "
+            "still stands for it, and nothing new is compiled with it: use what took "
+            "its place, or define it again"
+        )
 
 
 def _words(change: Change, error: BaseException) -> str:

@@ -89,6 +89,18 @@ def kept_error(program: str, where: str) -> HookError:
     return HookError(_KEPT, where=f"program `{program}`, {where}", fix=fix)
 
 
+def gone_error(reason: str, user: str) -> HookError:
+    """The error for code that uses what its file defines no longer."""
+    what, _, reader = reason.partition(": ")[2].partition(" in ")
+    where = f"{user}, {reader}"
+    return HookError(
+        f"`{what}` is gone from its file, and is still used",
+        where=where,
+        fix="use what took its place, and run the cells that held it again;\n"
+        "or define it again",
+    )
+
+
 def place_in(source: Any) -> str:
     """The user's place in what JAX knows of an equation's source, or ''."""
     frames = getattr(getattr(source, "traceback", None), "frames", ())

@@ -8,13 +8,15 @@ from typing import Any
 import jax
 from flax import nnx
 
+from .._code.arrays import light_look
+from .._code.gone import IMPORTED, gone
 from .._experiment.base import Experiment
 from .._experiment.fields import Residency
-from .._experiment.hooks import HOOKS, Hooks, missing
+from .._experiment.hooks import HOOKS, Hooks, missing, reached
 from .._experiment.routing import route
 from .._experiment.view import Read, Reads, host_view
 from .._programs.blueprint import Blueprint
-from .._programs.explain import hooks_explained
+from .._programs.explain import gone_error, hooks_explained
 from .._programs.key import Snapshot, Source, struct
 from .._programs.manual import fresh
 from .._programs.model import Leaves, Structure, take_apart
@@ -55,6 +57,7 @@ def check(source: Source) -> None:
                 raise missing(hook.name, name)
         elif hook.traced or hook.batch:
             route(hooks[hook.name], hook.name)
+    check_gone(source)
     check_manual(experiment, hooks)
     for method in hooks.programs():
         route(hooks[method], method)
@@ -70,6 +73,24 @@ def check(source: Source) -> None:
                     fix="use numbers, texts, enums, lists, dicts or arrays,\n"
                     "or leave the field unmarked (Host) and read it in build_model",
                 )
+
+
+def check_gone(source: Source) -> None:
+    """Refuse hooks that name what was imported and is gone from its file.
+
+    Raises:
+        HookError: Importing it again would fail, and the hook with it.
+    """
+    if gone.is_empty:
+        return
+    look = source.again()  # a light one: none of it decides what is compiled
+    for name in HOOKS:
+        reads = [Read("member", member) for member in reached(name, look.hooks)]
+        with light_look():
+            found = look.unsound(reads)
+        for reason in found:
+            if reason.startswith(IMPORTED):
+                raise gone_error(reason, f"`{name}`")
 
 
 @compiling()  # layers are made by many small programs: a restart finds those too
