@@ -83,9 +83,9 @@ class Gone:
         return entry.said if entry is not None and gone else ""
 
     def _sweep(self) -> None:
-        for known in (self._definitions, self._copies):
-            for key in [key for key, entry in known.items() if not entry.is_gone]:
-                del known[key]
+        """Let go of what is back."""
+        self._definitions = {k: e for k, e in self._definitions.items() if e.is_gone}
+        self._copies = {k: e for k, e in self._copies.items() if e.is_gone}
 
 
 def codes_of(value: Any) -> Iterator[str]:

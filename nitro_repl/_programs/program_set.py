@@ -275,6 +275,15 @@ class ProgramSet:
         with light_look():
             return stale_names(self.standings(blueprint))
 
+    def is_current(self) -> bool:
+        """Whether its hooks still call what its programs were made from; a light look.
+
+        What a trace changes by itself says nothing of edits.
+        """
+        with light_look():
+            standings = self.standings(self.blueprint)
+        return all(one.current or one.program.unsound for one in standings)
+
     def standings(self, blueprint: Blueprint) -> list[Standing]:
         """Every program beside what a newer blueprint would make of it."""
         source = self._source(blueprint)

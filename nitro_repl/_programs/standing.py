@@ -5,10 +5,12 @@ Compares content only; nothing is traced.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
-from .._code.fingerprint import Fingerprint
+from .._code.diff import LOST
+from .._code.fingerprint import Fingerprint, Part
 from . import reason
 from .key import Source, digest_of
 from .spec import Program
@@ -42,9 +44,22 @@ class Standing:
         return (self.model.digest if self.model is not None else None, digests)
 
     @property
+    def lost(self) -> bool:
+        """Whether the newer code uses names that lead nowhere any more."""
+        old = {(p.kind, p.name) for p in _lost_parts(self.program.contents.values())}
+        contents = map(self.source.content, self.program.contents)
+        return any((p.kind, p.name) not in old for p in _lost_parts(contents))
+
+    @property
     def causes(self) -> tuple[str, ...]:
         """What the newer code says differently, in words."""
         return tuple(reason.moved(self.program, self.source, self.model))
+
+
+def _lost_parts(contents: Iterable[Any]) -> Iterator[Part]:
+    for content in contents:
+        if isinstance(content, Fingerprint):
+            yield from (part for part in content.parts if part.kind in LOST)
 
 
 def standing(program: Program, source: Source, model: Fingerprint | None) -> Standing:

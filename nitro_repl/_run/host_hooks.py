@@ -1,54 +1,46 @@
-"""What a swap changes in the hooks that run on the host: no program shows it.
-
-Compared by content, so that a cell that ran again unchanged is no change.
-"""
+"""What a swap says of the hooks that it takes and that no program shows."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
-from .._experiment.hooks import HOOKS, reached
 from .._experiment.hyper import NAMES
-from .._experiment.view import Read
-from .._programs.key import Source
 from .._text import show
+from .moves import moves
 from .plan import Plan
 
-_AT_SET_UP = ("build_data", "build_model")
+_KEEPS = {
+    "derive": "derive: the run keeps what it computed; a new Nitro takes it",
+    "build_model": "build_model: the run keeps its parameters; a new Nitro takes it",
+}
 
 
-def changed(old: Plan, new: Plan, settings: Mapping[str, Any]) -> list[str]:
-    """A line for each host hook that the newer plan has and the older has not."""
-    before = Source(old.experiment, old.hooks, {})
-    after = Source(new.experiment, new.hooks, {})
+def changed(
+    old: Plan, new: Plan, settings: Mapping[str, Any], programs: Collection[str]
+) -> list[str]:
+    """A line for each such hook that the newer plan has otherwise than the older.
+
+    Args:
+        old: What the run stepped with.
+        new: What it switches to.
+        settings: Of the handle.
+        programs: Names of the compiled programs, whose lines say it otherwise.
+    """
     lines: list[str] = []
-    for hook in HOOKS.values():
-        name = hook.name
-        fixed = name in settings or name in type(new.experiment).__fields__
-        compiled = hook.traced or (name == "metrics" and new.blueprint.device_metrics)
-        if compiled or name in _AT_SET_UP or fixed:
-            continue
-        members = reached(name, old.hooks, new.hooks)
-        reads = [Read("member", n) for n in members if not _same(n, old, new)]
-        if all(before.digest(read) == after.digest(read) for read in reads):
-            continue
+    for move in moves(old, new, settings, programs):
+        name = move.name
         if name in NAMES:
-            if new.hooks.manual:
-                continue
             lines += [_of_value(one, new) for one in _of_groups(name, new)]
-        elif name == "derive":
-            lines.append("derive: the run keeps what it computed; a new Nitro takes it")
-        elif name in new.hooks:
+        elif name in _KEEPS:
+            lines.append(_KEEPS[name])
+        elif name not in new.hooks:
+            lines.append(f"{name}: gone")
+        elif move.host:
             lines.append(f"{name}: taken; it runs on the host")
         else:
-            lines.append(f"{name}: gone")
+            lines.append(f"{name}: taken; it compiles when it is used")
     return lines + (_of_optimizers(old, new) if new.hooks.manual else [])
-
-
-def _same(name: str, old: Plan, new: Plan) -> bool:
-    """Whether a member is one and the same object; then it says the same, too."""
-    return old.hooks.get(name) is new.hooks.get(name)
 
 
 def _of_groups(name: str, new: Plan) -> list[str]:

@@ -36,6 +36,7 @@ from .settings import Every
 # How many steps may be unread, so that the device never waits for Python: as many as
 # take this long, within these bounds. A pause waits for them.
 _UNREAD_S, _UNREAD = 0.02, (2, 16)
+_BEGINNINGS = 8  # code that is edited all the time must not keep a run from its steps
 _RATE_S, _SHORT_S = 0.5, 0.05  # seconds to take a rate over: while stepping, at a pause
 
 
@@ -65,6 +66,7 @@ class Loop:
         on_nonfinite: What a step does that is not finite: "pause", "stop" or "skip".
         culprit: The last such step, None so far.
         attended: Whether somebody can resume it when it pauses by itself.
+        begins: Whether the programs of the first step are yet to be made.
         paused: Whether to wait for commands before the next step.
         stopping: Whether to end at the next boundary.
         until: Step at which an `advance` is answered and the run pauses.
@@ -91,6 +93,7 @@ class Loop:
     on_nonfinite: str = "stop"
     culprit: Culprit | None = None
     attended: bool = False
+    begins: bool = True
     paused: bool = False
     stopping: bool = False
     until: int | None = None
@@ -120,16 +123,19 @@ class Loop:
         Until a step is made all can be of the newer code. After that what the newer
         code would make waits for a swap: the first step or evaluation says so.
         """
-        while True:
+        for _ in range(_BEGINNINGS):
             try:
                 self.programs.train(*self.shapes)
                 if self.evaluate is not None and self.evaluate_every is not None:
                     self.evaluate.prepare(self)
-                return
+                if self.step or self.programs.is_current():
+                    break
             except StaleError:
                 if self.step:
-                    return
-                self.programs = self.programs.anew()
+                    break
+            self.programs = self.programs.anew()
+            tell("nitro: code was edited while it was compiled; the run begins anew")
+        self.begins = False
 
     def turn(self) -> None:
         """One step; then, where an epoch or a period ends, an evaluation."""

@@ -38,10 +38,11 @@ from .live import Values
 from .loading import starting_from
 from .manual import check_settings, manual_rates
 from .options import compile_options
+from .outlook import Outlook, outlook
 from .padding import Padding
 from .picture import Pictures
 from .pictures import FIRST, Wish, render
-from .plan import Plan, newest
+from .plan import Plan
 from .rates import hyperparameters
 from .recipes import settle
 from .run import Run
@@ -484,29 +485,27 @@ class Nitro:
         return Asker(type(self.experiment).__name__)
 
     def _say_if_stale(self) -> None:
-        stale = self._run.stale if self._run is not None else self._moved()
-        if stale != self._told:
-            self._told = stale
-        elif stale:
+        with light_look():
+            found = self._outlook() if self._run is None else self._run.outlook()
+        newer = (*found.stale, *found.labels)
+        if newer != self._told:
+            self._told = newer
+        elif newer:
             return
-        if stale:
+        if newer:
+            takes = "a" if found.refusal else "run.swap() or a"
             tell(
-                f"nitro: the code of {', '.join(stale)} has moved on since this handle "
-                "was built; run.swap() or a new Nitro takes it"
+                f"nitro: the code of {', '.join(newer)} has moved on since this handle "
+                f"was built; {takes} new Nitro takes it"
             )
 
-    def _moved(self) -> tuple[str, ...]:
-        """Names of programs made without a run whose code has moved on."""
+    def _outlook(self) -> Outlook:
+        """What the newest code means for a handle that has not trained."""
         now = Plan(
             self.experiment, self.hooks, self.built, self.blueprint, self.values,
             self._programs.look, self.settled,
         )  # fmt: skip
-        try:
-            with light_look():
-                plan = newest(now, self.values, self._settings)
-        except NitroError:
-            return ()
-        return self._programs.moved(plan.blueprint)
+        return outlook(now, self.values, self._settings, self._programs, {})
 
 
 def _model_of(weights: Any) -> Any:

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 import jax
 from flax import nnx
 
+from .._code.arrays import light_look
 from .._experiment.base import preset_of
 from .._programs.model import copies
 from .._programs.report import Reasons
 from .._programs.spec import Asker
-from .._programs.standing import Standing
 from .._text import tell
 from ..errors import NitroError, RunError, suggest
 from . import registry
@@ -34,6 +34,7 @@ from .failure import describe
 from .listeners import Listener, Listeners
 from .loading import leaves_of
 from .loop import Loop
+from .outlook import Outlook
 from .picture import Pictures
 from .pictures import FIRST, Wish, render
 from .record import Record
@@ -504,7 +505,8 @@ class Run:
             )
             for name in now
         ]
-        stale = self.stale
+        with light_look():
+            outlook = self._swapper.outlook()
         names = dict.fromkeys(program.name for program in self._loop.programs.programs)
         outcomes = {
             event.program: event.outcome
@@ -516,7 +518,11 @@ class Run:
             experiment=type(self.handle.experiment).__name__,
             progress=self.progress(),
             values=rows,
-            programs=[ProgramState(n, outcomes.get(n, ""), n in stale) for n in names],
+            programs=[
+                ProgramState(n, outcomes.get(n, ""), n in outlook.stale) for n in names
+            ],
+            moved=outlook.labels,
+            misfit=outlook.refusal,
             metrics=self.record.history.last("val"),
             error=str(self.exception) if self.exception else "",
         )
@@ -541,14 +547,10 @@ class Run:
 
     # ---- for what watches the user's code
 
-    def standings(self) -> list[Standing]:
-        """Each program beside what the newest code would make of it.
-
-        Raises:
-            NitroError: The newest code does not fit the run.
-        """
+    def outlook(self) -> Outlook:
+        """What the newest code means for the run."""
         with self.surroundings.config():
-            return self._swapper.standings()
+            return self._swapper.outlook()
 
     @property
     def swapping(self) -> bool:

@@ -104,6 +104,8 @@ class Status(View):
         progress: How far it is.
         values: Device fields and hyperparameters.
         programs: Its programs in the order they run.
+        moved: Edited hooks that no program shows; a swap takes them in.
+        misfit: Why the newest code does not fit, in words.
         metrics: The latest value of each metric.
         error: What ended it, in words.
     """
@@ -113,6 +115,8 @@ class Status(View):
     progress: Progress
     values: Sequence[ValueRow] = ()
     programs: Sequence[ProgramState] = ()
+    moved: Sequence[str] = ()
+    misfit: str = ""
     metrics: Mapping[str, object] = dataclasses.field(default_factory=dict)
     error: str = ""
 
@@ -128,9 +132,12 @@ class Status(View):
             rows.add_row("metrics", _join(_metrics(self.metrics)))
         if self.programs:
             rows.add_row("programs", _join([_program(row) for row in self.programs]))
+        if self.moved:
+            rows.add_row("moved", plain(", ".join(self.moved), 200, "yellow"))
+        if self.misfit:
+            rows.add_row("new code", _lines(self.misfit, "yellow"))
         if self.error:
-            lines = [plain(line, 90, "red") for line in self.error.splitlines()[:8]]
-            rows.add_row("error", Group(*lines))
+            rows.add_row("error", _lines(self.error, "red"))
         title = Text.assemble(plain(self.experiment, 40, "bold"), " ", plain(self.run))
         return Panel(rows, title=title, title_align="left", box=box.ROUNDED)
 
@@ -247,6 +254,10 @@ def _program(row: ProgramState) -> Text:
     if row.stale:
         text.append_text(Text(" stale", style="yellow"))
     return text
+
+
+def _lines(text: str, style: str) -> Group:
+    return Group(*(plain(line, 90, style) for line in text.splitlines()[:8]))
 
 
 def _join(parts: Sequence[Text]) -> Text:

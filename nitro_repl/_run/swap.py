@@ -20,13 +20,13 @@ from .._programs.optimizer_state import carried, carry_over
 from .._programs.program_set import ProgramSet
 from .._programs.report import Reasons
 from .._programs.spec import Asker, Program
-from .._programs.standing import Standing, stale_names
 from .._text import tell
-from ..errors import NitroError, RunError, SwapError, suggest
+from ..errors import RunError, SwapError, suggest
 from . import host_hooks, registry
 from .commands import Command
 from .decay import check_decay, scheduled_decay
 from .failure import describe
+from .outlook import Outlook, outlook
 from .plan import PROGRAM_HOOKS, Plan, newest, newest_experiment
 from .requests import Bound, Request, Requests
 from .schedules import schedules
@@ -86,31 +86,20 @@ class Swapper:
         A light look: an in-place change of a few elements of a large array is seen by
         the next swap or `Nitro`, which read it all, but perhaps not by this.
         """
-        try:
-            with light_look():
-                return stale_names(self.standings())
-        except NitroError:  # it does not fit the run; it is newer all the same
-            return self._unfit()
+        with light_look():
+            return self.outlook().stale
 
-    def _unfit(self) -> tuple[str, ...]:
-        """Names of programs whose hooks moved, where no plan can be made."""
-        now, programs = self._loop.programs.blueprint, self._loop.programs
-        try:
-            hooks = Hooks.of(newest_experiment(type(now.experiment)))
-            with light_look():
-                plan = replace(now, hooks=hooks.bind(**self._bound))
-                return stale_names(programs.standings(plan))
-        except NitroError:
-            return tuple(dict.fromkeys(p.name for p in programs.programs))
-
-    def standings(self) -> list[Standing]:
-        """Each program beside what the newest code would make of it.
-
-        Raises:
-            NitroError: The newest code does not fit the run.
-        """
-        plan = self._take(None, self._bound)
-        return self._loop.programs.standings(plan.blueprint)
+    def outlook(self) -> Outlook:
+        """What the newest code means for the run."""
+        loop = self._loop
+        return outlook(
+            self._plan,
+            loop.values,
+            self._run.handle.settings,
+            loop.programs,
+            self._bound,
+            begins=loop.begins,
+        )
 
     @property
     def busy(self) -> bool:
@@ -291,7 +280,9 @@ class Swapper:
         def apply(loop: Loop, command: Command) -> list[str]:
             self._requests.take(asked)
             plan.values.keep(loop.values)
-            hooks = host_hooks.changed(self._plan, plan, self._run.handle.settings)
+            names = {p.name for p in (*loop.programs.programs, *made.programs)}
+            settings = self._run.handle.settings
+            hooks = host_hooks.changed(self._plan, plan, settings, names)
             notes = [*plan.notes, *hooks, *_take_optimizer(loop, plan)]
             kept = _Kept(self._plan, loop.programs, self._bound, loop.step)
             if asked.undo:
@@ -301,6 +292,7 @@ class Swapper:
                 self._before.append(kept)
                 del self._before[:-_UNDO_KEPT]
             before, loop.programs, loop.values = loop.programs, made, plan.values
+            loop.begins = False
             if plan.schedules is not None:
                 plan.schedules.begin(plan.values, after=loop.schedules)
                 loop.schedules = plan.schedules

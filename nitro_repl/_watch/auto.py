@@ -17,7 +17,8 @@ from .._run.run import Run
 from .._text import tell
 from ..errors import MagicError, NitroError
 from .level import LEVELS, Level
-from .news import News, Notice, together
+from .news import News
+from .notice import Notice, together
 from .saves import Saves
 
 _AGAIN_S = 0.5  # while programs are made, not all of them are there to look at
@@ -109,7 +110,7 @@ class Auto:
         if run.swapping and self._level == 1:
             self._saves.ask(_AGAIN_S)  # it may be taking this very edit
         elif notice := self._news.take(run):
-            if self._level == 2 and notice.fits and run.live:
+            if self._level == 2 and notice.swaps and run.live:
                 with contextlib.suppress(NitroError):  # it has just ended
                     run.follow()
             elif run.live or not _live():

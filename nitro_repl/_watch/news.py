@@ -7,84 +7,16 @@ trace left behind is no edit.
 
 from __future__ import annotations
 
-import dataclasses
 import weakref
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 
 from .._code.arrays import light_look
 from .._programs.standing import Standing, stale_names
+from .._run.moves import Move
+from .._run.outlook import Outlook
 from .._run.run import Run
-from .._text import one_line
 from .leftovers import Prints, only_leftovers, prints_of
-
-_CAUSES = 3  # that are spelled out
-
-
-@dataclasses.dataclass(frozen=True)
-class Notice:
-    """One thing to say of a run, or of several.
-
-    Attributes:
-        runs: Their ids.
-        experiment: Class name.
-        live: Whether they step; those that have ended go on after a swap.
-        stale: The causes for each stale program.
-        refusal: Why the newest code does not fit, else ''.
-    """
-
-    runs: tuple[str, ...]
-    experiment: str
-    live: bool
-    stale: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
-    refusal: str = ""
-
-    @property
-    def fits(self) -> bool:
-        """Whether the run could swap to the newest code."""
-        return not self.refusal
-
-    @property
-    def text(self) -> str:
-        """In words; one line, and the error if there is one."""
-        several = len(self.runs) > 1
-        runs = f"run{'s' if several else ''} {', '.join(self.runs)}"
-        if self.refusal:
-            go = "go on as they are" if several else "goes on as it is"
-            fit = f"the newest code does not fit {runs}, which {go}"
-            return f"nitro: {fit}.\n{self.refusal}"
-        swap = "%nitro swap --run ID" if several else "%nitro swap"
-        go = "" if self.live else ", then %nitro train goes on with it"
-        stale = _in_words(self.stale)
-        return f"nitro: stale in {runs}: {stale}. {swap} takes the edit{go}"
-
-    def joined(self, other: Notice) -> Notice | None:
-        """Both as one, if one edit caused them."""
-        if (self.refusal, self.live) != (other.refusal, other.live):
-            return None
-        related = self.experiment == other.experiment or any(
-            set(causes) & set(other.stale.get(name, ()))
-            for name, causes in self.stale.items()
-        )
-        if set(self.stale) != set(other.stale) or not (related or self.refusal):
-            return None
-        return dataclasses.replace(
-            self,
-            runs=self.runs + other.runs,
-            stale={n: _distinct(c, other.stale[n]) for n, c in self.stale.items()},
-        )
-
-
-def together(notices: Iterable[Notice]) -> list[Notice]:
-    """One notice for all the runs that one edit concerns."""
-    said: list[Notice] = []
-    for notice in notices:
-        for k, known in enumerate(said):
-            if both := known.joined(notice):
-                said[k] = both
-                break
-        else:
-            said.append(notice)
-    return said
+from .notice import Notice, distinct
 
 
 class News:
@@ -92,33 +24,42 @@ class News:
 
     def __init__(self) -> None:
         self._seen: weakref.WeakKeyDictionary[Run, _Seen] = weakref.WeakKeyDictionary()
-        self._refused: weakref.WeakKeyDictionary[Run, str] = weakref.WeakKeyDictionary()
 
     def take(self, run: Run) -> Notice | None:
         """The news of a run since the last time, if there is any."""
-        try:
-            with light_look():
-                standings = run.standings()
-                contents = [standing.content for standing in standings]
-        except Exception as error:  # of the user's code too, run to set values up
-            return self._refusal(run, f"{type(error).__name__}: {error}")
-        self._refused.pop(run, None)
+        with light_look():
+            outlook = run.outlook()
+            contents = [standing.content for standing in outlook.standings]
         seen = self._seen.setdefault(run, _Seen())
-        stale = _stale(seen.new_of(standings, contents))
-        return Notice((run.id,), _name(run), run.live, stale) if stale else None
+        known, mended = seen.misfit(outlook)
+        new = seen.new_of(outlook.standings, contents)
+        moves = seen.new_moves(outlook.moves)
+        if mended or (outlook.refusal and not known):  # all of it is said again
+            new = [one for one in outlook.standings if not one.current]
+            moves = list(outlook.moves)
+        seen.told(outlook)
+        stale = _stale(new)
+        if outlook.refusal and not run.live:
+            return None  # there is nothing for it to fit into
+        if not (stale or moves or mended or (outlook.refusal and not known)):
+            return None
+        return Notice(
+            (run.id,),
+            type(run.handle.experiment).__name__,
+            run.live,
+            stale,
+            {move.label: move.causes for move in moves if not move.at_set_up},
+            {move.name: move.causes for move in moves if move.at_set_up},
+            outlook.refusal,
+            known,
+            mended and run.live,
+            any(standing.lost for standing in new),
+            tuple(name for name in outlook.alone if name in stale),
+        )
 
     def forget(self) -> None:
         """Let everything be news again."""
         self._seen.clear()
-        self._refused.clear()
-
-    def _refusal(self, run: Run, text: str) -> Notice | None:
-        if self._refused.get(run) == text:
-            return None
-        self._refused[run] = text
-        if not run.live:
-            return None  # there is nothing for it to fit into
-        return Notice((run.id,), _name(run), run.live, refusal=text)
 
 
 class _Seen:
@@ -127,6 +68,15 @@ class _Seen:
     def __init__(self) -> None:
         self._contents: dict[Hashable, Hashable] = {}
         self._prints: dict[Hashable, Prints] = {}
+        self._moves: dict[str, Hashable] = {}
+        self._misfit: tuple[str, Hashable] = ("", None)
+        self._told: set[str] = set()
+
+    def misfit(self, outlook: Outlook) -> tuple[bool, bool]:
+        """Whether code that does not fit was seen before, and whether it now fits."""
+        before, now = self._misfit, (outlook.refusal, outlook.shapes)
+        self._misfit = now
+        return before == now != ("", None), bool(before[0]) and not now[0]
 
     def new_of(
         self, standings: Sequence[Standing], contents: Sequence[Hashable]
@@ -142,15 +92,28 @@ class _Seen:
             if only_leftovers(self._prints.get(key, ()), prints):
                 continue  # and what was seen stays: emptied, it is no news either
             looked.append((key, content, prints))
-            if not standing.current:
+            if not standing.current and not self._is_told(standing):
                 new.append(standing)
         for key, content, prints in looked:
             self._contents[key], self._prints[key] = content, prints
         return new
 
+    def new_moves(self, moves: Iterable[Move]) -> list[Move]:
+        """The hooks that moved otherwise than at the last look."""
+        before, self._moves = self._moves, {one.name: one.content for one in moves}
+        return [one for one in moves if before.get(one.name) != one.content]
 
-def _name(run: Run) -> str:
-    return type(run.handle.experiment).__name__
+    def told(self, outlook: Outlook) -> None:
+        """Remember the causes there are, so that no further program tells them."""
+        stale = [one for one in outlook.standings if not one.current]
+        self._told = {cause for one in (*stale, *outlook.moves) for cause in one.causes}
+
+    def _is_told(self, standing: Standing) -> bool:
+        """Whether a program that was made only now shows what was said already."""
+        causes = set(standing.causes)
+        return (
+            standing.key not in self._contents and bool(causes) and causes <= self._told
+        )
 
 
 def _stale(standings: Iterable[Standing]) -> dict[str, tuple[str, ...]]:
@@ -158,22 +121,5 @@ def _stale(standings: Iterable[Standing]) -> dict[str, tuple[str, ...]]:
     stale: dict[str, tuple[str, ...]] = {}
     for standing in standings:
         for name in stale_names([standing]):
-            stale[name] = _distinct(stale.get(name, ()), standing.causes)
+            stale[name] = distinct(stale.get(name, ()), standing.causes)
     return stale
-
-
-def _in_words(stale: Mapping[str, Sequence[str]]) -> str:
-    """Name the programs, those with the same causes together."""
-    by_cause: dict[tuple[str, ...], list[str]] = {}
-    for name, causes in stale.items():
-        by_cause.setdefault(tuple(causes), []).append(name)
-    parts: list[str] = []
-    for causes, names in by_cause.items():
-        more = ["..."] if len(causes) > _CAUSES else []
-        why = one_line("; ".join([*causes[:_CAUSES], *more]), 200)
-        parts.append(", ".join(names) + (f" ({why})" if why else ""))
-    return "; ".join(parts)
-
-
-def _distinct(first: Iterable[str], more: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys([*first, *more]))

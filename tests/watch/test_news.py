@@ -3,7 +3,9 @@ from __future__ import annotations
 import pytest
 
 import nitro_repl as nitro
-from nitro_repl._watch.news import News, Notice, together
+from nitro_repl._run.outlook import Outlook
+from nitro_repl._watch.news import News
+from nitro_repl._watch.notice import Notice, together
 from tests.cells import LOSS, live, tiny
 
 EDIT = LOSS.replace("wrong * wrong", "{} * wrong * wrong")
@@ -47,8 +49,9 @@ def test_a_program_that_is_there_twice_is_named_once_with_the_causes_of_both(
         book.cell("K = 5.0")
         with live(book) as second:
             book.cell("K = 6.0")
-            both = [*first.standings(), *second.standings()]
-    monkeypatch.setattr(first, "standings", lambda: both)
+            looks = first.outlook(), second.outlook()
+            both = Outlook(looks[0].standings + looks[1].standings)
+    monkeypatch.setattr(first, "outlook", lambda: both)
     text = News().take(first).text
     assert text.count("loss (") == text.count("loss") == 1
     for change in ("K 1.0 -> 6.0", "K 5.0 -> 6.0"):
@@ -147,6 +150,9 @@ def test_host_code_of_the_user_that_raises_is_a_refusal(book):
         assert not notice.fits
         assert news.take(run) is None
         book.cell("@Tiny.hook\ndef learning_rate(self):\n    return 0.5")
+        assert news.take(run).text.endswith(
+            "fits run " + run.id + " again; nothing is stale"
+        )
         assert news.take(run) is None
 
 
@@ -180,7 +186,7 @@ def test_a_large_array_is_not_read_again_but_a_new_one_is(book, monkeypatch):
         book.cell("table[1_234_567] = 1.0")  # no light look sees it, a full one does
         assert news.take(run) is None
         assert run.stale == ()
-        assert not all(standing.current for standing in run.standings())
+        assert run.outlook().stale == ("loss",)
         assert run.stale == ("loss",)
         assert news.take(run)
         book.cell("table = np.ones(2_000_000)")
