@@ -134,7 +134,8 @@ class Loop:
                 if self.step:
                     break
             self.programs = self.programs.anew()
-            tell("nitro: code was edited while it was compiled; the run begins anew")
+            run = f"run {self.record.id}"
+            tell(f"nitro: code was edited while it was compiled; {run} begins with it")
         self.begins = False
 
     def turn(self) -> None:

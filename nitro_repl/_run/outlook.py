@@ -5,6 +5,7 @@ A look only: nothing is traced, nothing compiled, nothing of the run changes.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -32,7 +33,7 @@ class Outlook:
         moves: Hooks that moved and that none of these shows.
         refusal: Why the newest code does not fit, else ''.
         shapes: The newest model's parameters, if that does not fit.
-        alone: Stale programs whose hooks fit if only these are taken.
+        alone: Programs whose hooks moved and fit, if those of no other are taken.
     """
 
     standings: tuple[Standing, ...]
@@ -109,6 +110,7 @@ def _misfit(
     hooks = hooks.bind(**known)
     blueprint = replace(now.blueprint, hooks=hooks)
     standings = tuple(programs.standings(blueprint))
+    alone = _fitting(take, stale_names(standings))
     shapes = _other_shapes(now, hooks, settings)
     if shapes is not None:
         standings = tuple(
@@ -118,7 +120,6 @@ def _misfit(
     plan = replace(now, hooks=hooks, blueprint=blueprint)
     compiled = {program.name for program in programs.programs}
     found = [m for m in moves(now, plan, settings, compiled) if m.name != "build_model"]
-    alone = tuple(n for n in stale_names(standings) if _fits(take, n))
     return Outlook(standings, _unshown(found, standings), refusal, shapes, alone)
 
 
@@ -139,9 +140,13 @@ def _of_the_model(one: Standing) -> bool:
     return one.program.model is not None or one.program.name in _OF_PARAMETERS
 
 
-def _fits(take: Callable[[tuple[str, ...]], Plan], name: str) -> bool:
-    try:
-        take((name,))
-    except Exception:  # of the user's code too
-        return False
-    return True
+def _fitting(
+    take: Callable[[tuple[str, ...]], Plan], names: tuple[str, ...]
+) -> tuple[str, ...]:
+    """As many of these programs as a swap can take, from the first on."""
+    found: tuple[str, ...] = ()
+    for name in names:
+        with contextlib.suppress(Exception):  # of the user's code too
+            take((*found, name))
+            found = (*found, name)
+    return found

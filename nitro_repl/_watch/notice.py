@@ -109,10 +109,10 @@ class Notice:
             on = "on as they are" if go == "go" else "on as it is"
             fit = f"the newest code does not fit {runs}, which {go} {on}"
             lines = [f"nitro: {fit}.", self.refusal]
-            lines += [f"  edited: {edits}"] if edits else []
+            lines += [f"  {edits}"] if edits else []
         if self.alone:
-            name = self.alone[0]
-            lines.append(f"  {verb} {name} takes the edit of `{name}` without the rest")
+            names = " ".join(self.alone)
+            lines.append(f"  {verb} {names} takes what is edited there, not the rest")
         return "\n".join(lines)
 
     def _edits(self, where: str) -> str:
