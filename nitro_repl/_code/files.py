@@ -70,9 +70,15 @@ class Files:
             for file in self._files.values()
             if file.failed and (edited or found or file.said.startswith(_NOT_YET))
         ]
+        lost = tuple(
+            Change(file.name, file.path, (), FileNotFoundError("it is deleted"))
+            for file in self._files.values()
+            if file.is_lost()
+        )
         if not edited and not retried:
-            return ()
-        return Update(self._files, list(self._namespaces())).run(edited, retried)
+            return lost
+        update = Update(self._files, list(self._namespaces()))
+        return lost + update.run(edited, retried)
 
     def _discover(self) -> bool:
         """Follow what was imported since; whether there is anything new."""

@@ -49,6 +49,8 @@ class UserFile:
         self.said = ""
         self._stamps: Stamps | None = None
         self._settled = False
+        self._absent = 0  # since when, if there is no file
+        self._mourned = False
         self.content: bytes | None = None
         self.source: bytes | None = None
         self.defined: frozenset[str] = frozenset()
@@ -98,8 +100,12 @@ class UserFile:
             if self._settled and _stamps(os.stat(self.path)) == self._stamps:
                 return False
             content, stamps, now = _read(self.path)
+        except FileNotFoundError:
+            self._absent = self._absent or time.time_ns()
+            return False
         except OSError:
-            return False  # deleted, or in the middle of a rename
+            return False
+        self._absent, self._mourned = 0, False
         age = now - stamps[0]
         if not content.strip() and self.content and 0 <= age < HALF_WRITTEN_NS:
             return False
@@ -109,6 +115,13 @@ class UserFile:
             return False
         self.content, self.failed = content, False
         return content != self.source
+
+    def is_lost(self) -> bool:
+        """Whether the file is deleted, and not in the middle of a rename; true once."""
+        age = time.time_ns() - self._absent
+        lost = bool(self._absent) and age > HALF_WRITTEN_NS and not self._mourned
+        self._mourned = self._mourned or lost
+        return lost
 
     def compile(self, source: bytes | None = None) -> types.CodeType:
         """Compile a source, by default what the file holds.

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import pytest
 
+from nitro_repl._code import user_file
 from nitro_repl._code.diff import explain
 from nitro_repl._code.fingerprint import fingerprint
 from nitro_repl._code.gone import HELD, IMPORTED, codes_of
@@ -131,6 +132,23 @@ def test_a_missing_attribute_of_a_module_is_named_and_the_module_is_not_walked(f
     assert fingerprint(names["g"]).digest == after.digest
     folder.edit("m1", SOURCE)
     assert fingerprint(names["g"]).digest == before.digest
+
+
+def test_a_file_that_is_deleted_is_told_once_and_its_code_stays(folder, monkeypatch):
+    module = folder.make("m1", SOURCE)
+    file = folder.path / "m1.py"
+    file.unlink()
+    assert folder.refresh() == [], "it may be in the middle of a rename"
+    monkeypatch.setattr(user_file, "HALF_WRITTEN_NS", 0)
+    [change] = folder.refresh()
+    assert isinstance(change.error, FileNotFoundError)
+    assert folder.refresh() == []
+    assert module.f(1) == 2
+    [change] = folder.edit("m1", SOURCE.replace("2 * x", "7 * x"))
+    assert change.error is None
+    assert module.f(1) == 7
+    file.unlink()
+    assert len([*folder.refresh(), *folder.refresh()]) == 1, "deleted again, told again"
 
 
 def test_the_code_of_a_class_is_that_of_its_methods():
