@@ -111,7 +111,7 @@ def test_the_cell_that_is_mended_takes_what_took_its_place(module, notebook):
         book.cell(
             "from nitro_gone_loss import squares\n" + hook(CALLS.format("squares"))
         )
-        assert "loss: compiled" in " ".join(run.swap())
+        assert "loss: hit" not in " ".join(run.swap()), "another loss"
         assert run.stale == ()
         book.train()
 
