@@ -21,6 +21,7 @@ ANCHORS = "decay anchors"
 """Where the arrays that weight decay pulls toward are, among the hyperparameters."""
 
 _GIVEN = {"value", "grad"}
+_FUNCTIONS = {"value_fn", "obj_fn"}  # of the loss, which only a train step has
 
 
 class Hyperparameters:
@@ -95,20 +96,27 @@ def transformation(optimizer: Callable[[Any], Any], hp: Hyperparameters) -> Any:
             where="optimizer",
             fix="return optax.adam(hp.learning_rate), for example",
         )
-    _check_arguments(made)
+    if not _check_arguments(made):
+        made = optax.GradientTransformation(made.init, made.update)
     return optax.with_extra_args_support(made)
 
 
-def _check_arguments(made: optax.GradientTransformation) -> None:
-    """Refuse a transformation whose update wants more than a train step can give."""
-    for function in _updates(made.update, set()):
+def _check_arguments(made: optax.GradientTransformation) -> bool:
+    """Whether an update can be handed the loss and the gradient.
+
+    Raises:
+        HookError: It wants more than a train step can give.
+    """
+    takes, needs = True, set()
+    for function, extra in _updates(made, set()):
+        parameters = inspect.signature(function).parameters
         wanted = {
             name
-            for name, parameter in inspect.signature(function).parameters.items()
-            if parameter.kind is parameter.KEYWORD_ONLY
-            and parameter.default is parameter.empty
+            for name, one in parameters.items()
+            if one.kind is one.KEYWORD_ONLY and one.default is one.empty
         }
-        if missing := sorted(wanted - _GIVEN):
+        # `sophia` says in words alone that it needs this one.
+        if missing := sorted((wanted - _GIVEN) | (_FUNCTIONS & parameters.keys())):
             raise HookError(
                 f"this transformation needs {', '.join(f'`{n}`' for n in missing)} in "
                 "`update`, as line searches do; a train step computes one loss",
@@ -116,26 +124,36 @@ def _check_arguments(made: optax.GradientTransformation) -> None:
                 fix="write the step yourself in manual mode: the hook `train_step`\n"
                 "with `setup_optimizers`; or choose a rule without a line search",
             )
+        any_ = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+        takes = takes and (any_ or not extra or parameters.keys() >= _GIVEN)
+        needs |= wanted
+    return takes or bool(needs)
 
 
-def _updates(value: Any, seen: set[int]) -> Iterator[Callable[..., Any]]:
-    """The update functions that a transformation is made of, through its closures."""
+def _updates(
+    value: Any, seen: set[int], extra: bool = True
+) -> Iterator[tuple[Callable[..., Any], bool]]:
+    """The update functions of a transformation, and whether more arguments reach them.
+
+    Found through their closures.
+    """
     if id(value) in seen:
         return
     seen.add(id(value))
     parts: Iterable[Any] = ()
     if isinstance(value, FunctionType):
         if list(inspect.signature(value).parameters)[:2] == ["updates", "state"]:
-            yield value
+            yield value, extra
         parts = [_inside(cell) for cell in value.__closure__ or ()]
     elif isinstance(value, optax.GradientTransformation):
+        extra = extra and isinstance(value, optax.GradientTransformationExtraArgs)
         parts = (value.update,)
     elif isinstance(value, Mapping):
         parts = value.values()
     elif isinstance(value, tuple | list):
         parts = value
     for part in parts:
-        yield from _updates(part, seen)
+        yield from _updates(part, seen, extra)
 
 
 def _inside(cell: Any) -> Any:

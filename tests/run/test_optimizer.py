@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 from dataclasses import replace
 
 import jax
@@ -133,12 +134,20 @@ adabelief adadelta adafactor adagrad adam adamax adamaxw adamw adan amsgrad from
 lars lion noisy_sgd novograd optimistic_adam optimistic_adam_v2
 optimistic_gradient_descent polyak_sgd radam rmsprop rprop sgd sign_sgd signum sm3 yogi
 """
+CONTRIB = """
+acprop ademamix adopt cocob dadapt_adamw dog dowg galore madgrad mechanize momo
+momo_adam muon prodigy schedule_free schedule_free_adamw schedule_free_sgd simplified_ademamix
+"""
 ALL = """
 NAMES = {names!r}.split()
 
 def made(name, rate):
-    more = {{"noisy_sgd": {{"key": 0}}}}.get(name, {{}})
-    return getattr(optax, name)(rate, **more)
+    more = {{"noisy_sgd": {{"key": 0}}, "galore": {{"rank": 2}}}}.get(name, {{}})
+    if name == "schedule_free":
+        return optax.contrib.schedule_free(optax.sgd(rate), rate)
+    if name == "mechanize":
+        return optax.contrib.mechanize(optax.sgd(rate))
+    return getattr(optax, name, getattr(optax.contrib, name, None))(rate, **more)
 
 class Small(Small):
     def build_model(self, rngs):
@@ -157,9 +166,16 @@ class Small(Small):
 """
 
 
+# A first step size; a factor of a size that is found, and as good as zero at first.
+NOT_MOVED = {"rprop", "dadapt_adamw", "dog", "mechanize", "prodigy"}
+
+
 @pytest.mark.filterwarnings("ignore:`optimistic_adam` is deprecated")
-def test_setting_the_rate_of_any_alias_compiles_nothing_and_gives_its_numbers():
-    book = small(ALL.format(names=ALIASES))
+@pytest.mark.parametrize("names", [ALIASES, CONTRIB], ids=["optax", "contrib"])
+def test_setting_the_rate_of_any_optimizer_compiles_nothing_and_gives_its_numbers(
+    names,
+):
+    book = small(ALL.format(names=names))
     with live_small(book, learning_rate=0.01) as run:
         first = run.params
         run.advance(1)
@@ -195,7 +211,7 @@ def test_setting_the_rate_of_any_alias_compiles_nothing_and_gives_its_numbers():
     for name in first:
         close(after[name], wanted[name], rtol=2e-5)
         same = np.allclose(after[name]["kernel"], control[name]["kernel"], rtol=2e-5)
-        assert same == (name == "rprop"), name  # its rate is a first step size only
+        assert same == (name in NOT_MOVED), name
 
 
 def test_every_alias_of_optax_that_takes_a_rate_is_in_the_list():
@@ -210,13 +226,75 @@ def test_every_alias_of_optax_that_takes_a_rate_is_in_the_list():
     assert found - {"lbfgs"} <= set(ALIASES.split())
 
 
-def test_a_line_search_is_refused_at_set_up_and_manual_mode_is_named():
-    for made in ("optax.lbfgs()", "optax.chain(optax.sgd(1.0), optax.lbfgs())"):
-        book = small(f"class Small(Small):\n    def optimizer(self, hp): return {made}")
-        with count_compiles() as count, pytest.raises(HookError) as error:
-            handle_of(book)
-        check_error(error.value, "`value_fn`", "line search", "train_step")
-        assert count.nothing_of_ours
+NOT_AUTOMATIC = {"dpsgd", "sophia"}  # gradients of each sample; the loss as a function
+
+
+def test_every_optimizer_of_contrib_that_takes_a_rate_is_in_the_list():
+    found = {
+        name
+        for name, factory in vars(optax.contrib).items()
+        if callable(factory)
+        and not isinstance(factory, type)
+        and "learning_rate" in inspect.signature(factory).parameters
+        and not name.startswith("scale_by_")
+    }
+    assert found - NOT_AUTOMATIC <= set(CONTRIB.split())
+
+
+@pytest.mark.parametrize(
+    ("made", "missing"),
+    [
+        ("optax.lbfgs()", "`value_fn`"),
+        ("optax.chain(optax.sgd(1.0), optax.lbfgs())", "`value_fn`"),
+        ("optax.contrib.sophia", "`obj_fn`"),
+        ("optax.contrib.sophia(hp.learning_rate)", "`obj_fn`"),
+    ],
+)
+def test_a_line_search_is_refused_at_set_up_and_manual_mode_is_named(made, missing):
+    book = small(f"class Small(Small):\n    def optimizer(self, hp): return {made}")
+    with count_compiles() as count, pytest.raises(HookError) as error:
+        handle_of(book)
+    check_error(error.value, missing, "line search", "train_step")
+    assert count.nothing_of_ours
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        ("differentially_private_aggregate(1.0, 0.1, key=0)", "batch dimension"),
+        ("sam(optax.sgd(0.1), optax.sgd(0.1), opaque_mode=True)", "grad_fn"),
+    ],
+)
+def test_what_optax_refuses_at_its_first_update_is_told_in_its_words(made, words):
+    rule = f"def optimizer(self, hp): return optax.contrib.{made}"
+    book = small(f"class Small(Small):\n    {rule}")
+    with pytest.raises(HookError) as error:
+        book.train("Small", max_steps=1)
+    check_error(error.value, words, "program `optimizer`")
+
+
+def test_an_update_that_takes_neither_loss_nor_gradient_gets_none():
+    book = small("""
+def sharp(rate):
+    climb = optax.chain(optax.contrib.normalize(), optax.sgd(0.05))
+    return optax.contrib.sam(optax.sgd(rate), climb, sync_period=2)
+
+class Small(Small):
+    def optimizer(self, hp):
+        return optax.chain(optax.identity(), sharp(hp.learning_rate))
+""")
+    with live_small(book, learning_rate=0.1) as run:
+        first = run.params
+        run.advance(4)
+        after = run.params
+
+    params, tx = first, book["sharp"](0.1)
+    state = tx.init(params)
+    for _ in range(4):
+        grads = jax.grad(loss_of)(params, book["ROWS"][0]["x"])
+        updates, state = tx.update(grads, state, params)
+        params = optax.apply_updates(params, updates)
+    close(after, params)
 
 
 def test_value_and_gradient_are_handed_to_every_update():
