@@ -52,7 +52,9 @@ def test_memory_on_the_device_is_flat_over_2000_steps():
         run.advance(1800)
         assert run.step == 2000
         assert len(run.history("val")["acc"]) == 40
-        assert on_device() == early
+        late = on_device()
+        assert late[0] <= early[0], "arrays"
+        assert late[1] <= early[1], "bytes"
         kept = []
         run.on("step", lambda run: kept.append(jax.numpy.ones(run.step)))
         run.advance(10)
