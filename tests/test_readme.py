@@ -50,7 +50,7 @@ def test_it_has_two_commands_each_complete_on_a_fresh_machine():
         [line] = command.strip().splitlines()
         assert line.startswith("python3 -m venv .venv && .venv/bin/pip install ")
     assert demo.strip().endswith("&& .venv/bin/nitro-repl demo")
-    assert tests.strip().endswith("&& .venv/bin/python -m pytest")
+    assert tests.strip().endswith("&& .venv/bin/python -m pytest -n auto")
 
 
 def test_every_extra_that_it_installs_is_declared():
