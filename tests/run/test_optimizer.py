@@ -136,7 +136,8 @@ optimistic_gradient_descent polyak_sgd radam rmsprop rprop sgd sign_sgd signum s
 """
 CONTRIB = """
 acprop ademamix adopt cocob dadapt_adamw dog dowg galore madgrad mechanize momo
-momo_adam muon prodigy schedule_free schedule_free_adamw schedule_free_sgd simplified_ademamix
+momo_adam muon prodigy schedule_free schedule_free_adamw schedule_free_sgd
+simplified_ademamix
 """
 ALL = """
 NAMES = {names!r}.split()
@@ -579,6 +580,41 @@ def test_a_group_made_on_a_live_run_goes_with_the_live_rate():
         run.swap()
         assert run._loop.values.numbers["head.learning_rate"] == 0.4
         assert step_of(run)[0] == pytest.approx((0.4, 0.4), rel=1e-4)
+
+
+GROUPS = [
+    "path[0]",
+    "'kernels' if path[-1] == 'kernel' else 'default'",
+    "'head' if path == ('body', 'bias') else 'rest'",
+    "'default'",
+]
+
+
+def test_each_parameter_keeps_its_moments_and_its_count_in_other_groups():
+    adam = "class Small(Small):\n    def optimizer(self, hp): return optax.adam"
+    kept, groups = small(TWO, adam), small(TWO, adam)
+    for book in (kept, groups):
+        book.cell("@Small.hook\ndef param_group(self, path, leaf): return 'default'")
+    with live_small(kept, learning_rate=0.05) as run:
+        run.advance(10)
+        expected = run.params
+    with live_small(groups, learning_rate=0.05) as run:
+        run.advance(2)
+        for said in GROUPS:
+            groups.cell(
+                f"@Small.hook\ndef param_group(self, path, leaf): return {said}"
+            )
+            told = str(run.swap())
+            assert "fresh: nothing" in told, told
+            run.advance(2)
+        close(run.params, expected, rtol=1e-6, atol=1e-7)
+        opt = run._worker.look(lambda loop: loop.carry.opt)
+        counts = [int(leaf) for leaf in opt if leaf.dtype == np.int32]
+        assert counts == [10]
+        with count_compiles() as count:
+            run.swap(undo=True)
+            run.advance(1)
+        assert count.nothing_of_ours
 
 
 @pytest.mark.parametrize(
