@@ -72,6 +72,36 @@ def squared_error(logits, label, smoothing):
     return (wrong * wrong).mean() + smoothing * (logits * logits).mean()
 """
 
+STATEFUL = """
+class Net(nnx.Module):
+    def __init__(self, rngs):
+        self.one = nnx.Linear(3, 4, rngs=rngs)
+        self.norm = nnx.BatchNorm(4, rngs=rngs)
+        self.drop = nnx.Dropout(0.5, rngs=rngs)
+        self.two = nnx.Linear(4, 2, rngs=rngs)
+
+    def __call__(self, x):
+        return self.two(self.drop(nnx.relu(self.norm(self.one(x)))))
+
+class Tiny(Tiny):
+    def build_model(self, rngs):
+        return Net(rngs)
+
+    def optimizer(self, hp):
+        return optax.adam(hp.learning_rate)
+
+    def learning_rate(self):
+        return 0.01
+"""
+
+SPLITS = """
+class Tiny(Tiny):
+    splits: dict = nitro.field(default_factory=dict)
+
+    def build_data(self):
+        return {**super().build_data(), **self.splits}
+"""
+
 QUIET = {"run_dir": None, "logger": None, "eval_every": None}
 COST = ("hit", "rebound", "retraced", "loaded", "compiled")
 

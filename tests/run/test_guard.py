@@ -5,7 +5,7 @@ import zlib
 import jax
 import numpy as np
 import pytest
-from cells import check_error, live, losses, same, tiny, until
+from cells import SPLITS, STATEFUL, check_error, live, losses, same, tiny, until
 
 import nitro_repl as nitro
 from nitro_repl.testing import count_compiles
@@ -13,31 +13,7 @@ from nitro_repl.testing import count_compiles
 pytestmark = pytest.mark.usefixtures("nothing_known")
 
 GUARDED = """
-class Net(nnx.Module):
-    def __init__(self, rngs):
-        self.one = nnx.Linear(3, 4, rngs=rngs)
-        self.norm = nnx.BatchNorm(4, rngs=rngs)
-        self.drop = nnx.Dropout(0.5, rngs=rngs)
-        self.two = nnx.Linear(4, 2, rngs=rngs)
-
-    def __call__(self, x):
-        return self.two(self.drop(nnx.relu(self.norm(self.one(x)))))
-
 class Tiny(Tiny):
-    splits: dict = nitro.field(default_factory=dict)
-
-    def build_data(self):
-        return self.splits
-
-    def build_model(self, rngs):
-        return Net(rngs)
-
-    def optimizer(self, hp):
-        return optax.adam(hp.learning_rate)
-
-    def learning_rate(self):
-        return 0.01
-
     def loss(self, logits, *, y, weight, root):
         # Where `root` is 0 the loss is finite and the gradient is not.
         more = jnp.sqrt(root * (logits ** 2).sum())
@@ -65,7 +41,7 @@ VARIANTS = [
 
 @pytest.fixture(scope="module")
 def book():
-    return tiny(GUARDED)
+    return tiny(STATEFUL, SPLITS, GUARDED)
 
 
 class Poison:

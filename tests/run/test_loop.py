@@ -2,42 +2,26 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from cells import Gate, Outcomes, check_error, live, losses, same, tiny, until
+from cells import (
+    SPLITS,
+    STATEFUL,
+    Gate,
+    Outcomes,
+    check_error,
+    live,
+    losses,
+    same,
+    tiny,
+    until,
+)
 
 import nitro_repl as nitro
 from nitro_repl.testing import count_compiles
 
-STATEFUL = """
-class Net(nnx.Module):
-    def __init__(self, rngs):
-        self.one = nnx.Linear(3, 4, rngs=rngs)
-        self.norm = nnx.BatchNorm(4, rngs=rngs)
-        self.drop = nnx.Dropout(0.5, rngs=rngs)
-        self.two = nnx.Linear(4, 2, rngs=rngs)
-
-    def __call__(self, x):
-        return self.two(self.drop(nnx.relu(self.norm(self.one(x)))))
-
-class Tiny(Tiny):
-    splits: dict = nitro.field(default_factory=dict)
-
-    def build_data(self):
-        return {**super().build_data(), **self.splits}
-
-    def build_model(self, rngs):
-        return Net(rngs)
-
-    def optimizer(self, hp):
-        return optax.adam(hp.learning_rate)
-
-    def learning_rate(self):
-        return 0.01
-"""
-
 
 @pytest.fixture(scope="module")
 def book():
-    return tiny(STATEFUL)
+    return tiny(STATEFUL, SPLITS)
 
 
 def train(book, split=None, **settings):

@@ -9,49 +9,31 @@ import types
 
 import numpy as np
 import pytest
-from cells import Gate, check_error, in_thread, live, losses, same, tiny, until
+from cells import (
+    SPLITS,
+    STATEFUL,
+    Gate,
+    check_error,
+    in_thread,
+    live,
+    losses,
+    same,
+    tiny,
+    until,
+)
 
 import nitro_repl as nitro
 from nitro_repl import RunError
 
-GATED = """
-class Tiny(Tiny):
-    gates: dict = nitro.field(default_factory=dict)
-
-    def build_data(self):
-        return {**super().build_data(), **self.gates}
-"""
-MODEL_WITH_STATE = """
-class Net(nnx.Module):
-    def __init__(self, rngs):
-        self.one = nnx.Linear(3, 4, rngs=rngs)
-        self.norm = nnx.BatchNorm(4, rngs=rngs)
-        self.drop = nnx.Dropout(0.5, rngs=rngs)
-        self.two = nnx.Linear(4, 2, rngs=rngs)
-
-    def __call__(self, x):
-        return self.two(self.drop(nnx.relu(self.norm(self.one(x)))))
-
-class Tiny(Tiny):
-    def build_model(self, rngs):
-        return Net(rngs)
-
-    def optimizer(self, hp):
-        return optax.adam(hp.learning_rate)
-
-    def learning_rate(self):
-        return 0.01
-"""
-
 
 @pytest.fixture(scope="module")
 def book():
-    return tiny(GATED)
+    return tiny(SPLITS)
 
 
 @pytest.fixture(scope="module")
 def stateful():
-    return tiny(MODEL_WITH_STATE)
+    return tiny(STATEFUL)
 
 
 def steps(run):
@@ -103,7 +85,7 @@ def test_an_advance_across_the_last_step_ends_the_run(book):
 def test_an_advance_that_fails_raises_what_ended_the_run(book):
     gate = FailsAtTheGate(book["ROWS"])
     gate.opened.set()
-    fields = {"gates": {"train": gate}}
+    fields = {"splits": {"train": gate}}
     run = book.handle(fields=fields).train(background=True, paused=True)
     with pytest.raises(nitro.HookError, match="disk"):
         run.advance(5)
@@ -139,7 +121,7 @@ class FailsAtTheGate(Gate):
 
 def test_stopping_a_run_that_fails_meanwhile_just_returns(book):
     gate = FailsAtTheGate(book["ROWS"])
-    run = book.handle(fields={"gates": {"train": gate}}).train(background=True)
+    run = book.handle(fields={"splits": {"train": gate}}).train(background=True)
     assert gate.reached.wait(60)
     stopping = in_thread(run.stop)
     pausing = in_thread(run.pause)
@@ -156,7 +138,7 @@ def test_stopping_a_run_that_fails_meanwhile_just_returns(book):
 
 def test_stop_ends_an_evaluation(book):
     gate = Gate(book["ROWS"])
-    handle = book.handle(fields={"gates": {"val": gate}}, eval_every=1)
+    handle = book.handle(fields={"splits": {"val": gate}}, eval_every=1)
     run = handle.train(background=True)
     assert gate.reached.wait(60)
     assert run.phase == "evaluating"
@@ -170,7 +152,7 @@ def test_stop_ends_an_evaluation(book):
 
 def test_a_pause_in_an_evaluation_holds_at_a_batch_and_the_rest_comes_after_it(book):
     gate = Gate(book["ROWS"])
-    handle = book.handle(fields={"gates": {"val": gate}}, eval_every=2)
+    handle = book.handle(fields={"splits": {"val": gate}}, eval_every=2)
     run = handle.train(background=True)
     assert gate.reached.wait(60)
     pausing = in_thread(run.pause)
@@ -246,7 +228,7 @@ def test_an_interrupt_of_a_foreground_run_stops_it(book):
 
 def test_a_second_interrupt_of_a_foreground_run_aborts(book):
     gate = Gate(book["ROWS"])
-    handle = book.handle(fields={"gates": {"train": gate}}, max_steps=100)
+    handle = book.handle(fields={"splits": {"train": gate}}, max_steps=100)
 
     def press_twice():
         assert gate.reached.wait(60)
@@ -464,7 +446,7 @@ def test_commands_from_a_hook_on_the_worker_do_not_deadlock(book):
             yield from list.__iter__(self)
 
     loader = Speaks(book["ROWS"])
-    handle = book.handle(fields={"gates": {"train": loader}}, max_steps=None)
+    handle = book.handle(fields={"splits": {"train": loader}}, max_steps=None)
     seen["run"] = run = handle.train(background=True, paused=True)
     run.resume()
     until(lambda: run.phase == "paused" and run.step >= 8)
@@ -486,7 +468,7 @@ def test_a_hook_may_stop_its_own_run(book):
                 yield row
 
     loader = Stops(book["ROWS"])
-    handle = book.handle(fields={"gates": {"train": loader}}, max_steps=None)
+    handle = book.handle(fields={"splits": {"train": loader}}, max_steps=None)
     seen["run"] = run = handle.train(background=True, paused=True)
     run.resume()
     assert run.wait(60)
