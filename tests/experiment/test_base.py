@@ -157,3 +157,13 @@ def make():
     return loss
 """)
     assert book["make"]()(None, None) == 3
+
+
+def test_the_seed_may_not_be_part_of_programs():
+    with pytest.raises(nitro.ExperimentError) as error:
+
+        class Seeded(nitro.Experiment):
+            seed: nitro.GraphConst[int] = 0
+
+    assert "each seed would be a new program" in str(error.value)
+    assert "seed: int = 0" in error.value.fix

@@ -105,7 +105,8 @@ def test_a_nan_at_any_step_changes_nothing_in_each_mode(book, kind, variant):
         else:
             with pytest.raises(nitro.NonFiniteError) as error:
                 run.advance(2)
-            check_error(error.value, INJECTED[kind][2], f"those of step {good}")
+            said = (f"those of step {good}", f"step {good + 1}, epoch 0")
+            check_error(error.value, INJECTED[kind][2], *said)
             assert same(state(run), before), mode
             assert run.step == good
             assert run.phase == "paused" if mode == "pause" else not run.live

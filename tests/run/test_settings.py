@@ -111,3 +111,29 @@ def test_a_period_is_in_epochs_or_steps(text, due):
 
 def test_no_period_is_never():
     assert every(None) is None
+
+
+def test_a_setting_that_makes_an_object_makes_it_once():
+    book = tiny("""
+MADE = []
+
+class Lists:
+    def __init__(self): self.rows = []
+    def log_metrics(self, metrics, *, step, epoch, split):
+        if split == "train": self.rows.append(step)
+    def log_params(self, params): pass
+    def log_text(self, name, text): pass
+    def finish(self): self.rows.append("end")
+
+class Tiny(Tiny):
+    def logger(self):
+        MADE.append(Lists())
+        return MADE[-1]
+""")
+    handle = nitro.Nitro(book["Tiny"](), run_dir=None, eval_every=None, max_steps=2)
+    handle.train(background=False)
+    handle.validate()
+    handle.report()
+    handle.train(background=False)
+    [logger] = book["MADE"]
+    assert [step for step in logger.rows if step != "end"] == [1, 2, 3, 4]
