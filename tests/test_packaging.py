@@ -9,6 +9,8 @@ import zipfile
 
 import pytest
 
+from nitro_repl._widgets import assets
+
 ROOT = pathlib.Path(__file__).parent.parent
 
 
@@ -29,6 +31,8 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel):
     assert "nitro_repl/py.typed" in names
     modules = {str(p.relative_to(ROOT)) for p in (ROOT / "nitro_repl").rglob("*.py")}
     assert modules <= set(names)
+    for script in (*assets.SCRIPTS, "panel.css"):
+        assert f"nitro_repl/_widgets/static/{script}" in names
     assert any(name.endswith("licenses/LICENSE") for name in names)
 
 

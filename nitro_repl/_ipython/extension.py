@@ -15,6 +15,7 @@ from .._code.files import files
 from .._run import binding, registry, ticker
 from .._text import View
 from .._watch.auto import Auto
+from .._widgets import panel
 from .completer import make_matcher
 from .magics import NitroMagics
 
@@ -81,7 +82,7 @@ def load(shell: InteractiveShell) -> None:
     """Give a shell `%nitro` and its completion; a second load changes nothing."""
     if id(shell) not in _loaded:
         if not _auto:
-            _auto.append(Auto())
+            _auto.append(Auto(panel.moved))
         loaded = _Loaded(shell, _auto[0])
         loaded.add()
         _loaded[id(shell)] = loaded
@@ -96,6 +97,7 @@ def unload(shell: InteractiveShell) -> None:
     if not _loaded:
         _auto.pop().close()
     ticker.stop_all()
+    panel.close_all()
     live = [run.id for run in registry.runs.values() if run.live]
     if live:
         print(  # noqa: T201  # the output of a cell

@@ -20,7 +20,7 @@ from IPython.core.magic import (
 
 from .._run import invoke, verbs
 from .._run.invoke import Arguments
-from .._run.ticker import REFRESH_S, Ticker, terminal_line
+from .._run.ticker import REFRESH_S, terminal_line
 from .._run.verbs import Verb
 from .._watch.auto import Auto
 from ..errors import MagicError
@@ -73,8 +73,13 @@ def _plain(magics: NitroMagics, verb: Verb, arguments: Arguments) -> Any:
 
 def _train(magics: NitroMagics, verb: Verb, arguments: Arguments) -> Any:
     run = magics.invoke(verb, arguments)
-    Ticker(run, magics.screen.line(run.id), magics.refresh).start()
+    magics.screen.follow(run, magics.refresh)
     return run
+
+
+def _dash(magics: NitroMagics, verb: Verb, arguments: Arguments) -> Any:
+    run = invoke.chosen_run(arguments)
+    return None if magics.screen.panel(run, magics.refresh) else run.status()
 
 
 def _wait(magics: NitroMagics, verb: Verb, arguments: Arguments) -> Any:
@@ -95,4 +100,4 @@ def _say(run: Any) -> None:
     print(f"{run.id}  {run.progress()}")  # noqa: T201  # the output of a cell
 
 
-_SPECIAL = {"train": _train, "wait": _wait, "auto": _auto}
+_SPECIAL = {"train": _train, "dash": _dash, "wait": _wait, "auto": _auto}

@@ -1,7 +1,7 @@
-"""Where IPython shows the progress line of a run.
+"""Where IPython shows how a run is doing.
 
-A notebook gets one output that is updated in place, a terminal its bottom toolbar,
-anything else a line at the start and one at the end.
+A notebook gets the panel, or else one output that is updated in place; a terminal its
+bottom toolbar, anything else a line at the start and one at the end.
 """
 
 from __future__ import annotations
@@ -13,21 +13,40 @@ from typing import Any
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.display import display
 
-from .._run.ticker import Sink
+from .._run.ticker import Sink, Ticker
+from .notebook import show_panel
 
 _STYLE = "white-space:pre;font:13px ui-monospace,Menlo,Consolas,monospace"
 
 
 class Screen:
-    """The front end of one shell, for the lines of all its runs."""
+    """The front end of one shell, for all its runs."""
 
     def __init__(self, shell: InteractiveShell):
         self._shell = shell
         self._toolbar: Toolbar | None = None
 
+    def follow(self, run: Any, refresh: float) -> None:
+        """Show a run that was started, until it ends.
+
+        Args:
+            run: The run.
+            refresh: Seconds between two lines of text, at least.
+        """
+        if not self.panel(run, refresh):
+            Ticker(run, self.line(run.id), refresh).start()
+
+    def panel(self, run: Any, refresh: float) -> bool:
+        """Show the panel of a run, again or for the first time; false without one."""
+        return self._is_notebook and show_panel(run, refresh)
+
+    @property
+    def _is_notebook(self) -> bool:
+        return getattr(self._shell, "kernel", None) is not None
+
     def line(self, run_id: str) -> Sink:
         """The best place that this shell has for a line that changes."""
-        if getattr(self._shell, "kernel", None) is not None:
+        if self._is_notebook:
             return NotebookLine(run_id)
         app = getattr(self._shell, "pt_app", None)
         if app is None:

@@ -32,6 +32,11 @@ class Journal:
         with self._lock:
             return tuple(self._entries)
 
+    def since(self, count: int) -> tuple[list[dict[str, Json]], int]:
+        """The entries after the first `count`, and how many there are."""
+        with self._lock:
+            return self._entries[count:], len(self._entries)
+
     def record(
         self,
         command: str,

@@ -34,6 +34,14 @@ class Scalar:
     kind: Any
     device: Any
 
+    @property
+    def word(self) -> str:
+        """What it is in Python: "bool", "int" or "float"."""
+        dtype = np.dtype(self.kind)
+        if dtype == np.bool_:
+            return "bool"
+        return "int" if np.issubdtype(dtype, np.integer) else "float"
+
     def cast(self, number: float) -> Any:
         """The number as a Python number of this kind; whole ones are rounded."""
         dtype = np.dtype(self.kind)
@@ -89,6 +97,7 @@ class Values:
             for name, value in self.initial.items()
         }  # fmt: skip
         self._hyper = tuple(sorted(hyper))
+        self._known: dict[str, tuple[Any, Any]] = {}  # as read from the device
         self._shown = self._hyper
         self._rates = Rates(hyper)
         self._sources = anchors
@@ -123,6 +132,15 @@ class Values:
     def device_names(self) -> tuple[str, ...]:
         """Names of the Device fields."""
         return self._names
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of all values."""
+        return tuple(self._values)
+
+    def declared(self, name: str) -> Field:
+        """How a value was declared."""
+        return self._declared[name]
 
     @property
     def hyper_names(self) -> tuple[str, ...]:
@@ -166,6 +184,17 @@ class Values:
     def plain(self) -> dict[str, Any]:
         """All values as Python numbers or numpy arrays."""
         return {name: plain(value) for name, value in self._values.items()}
+
+    def number(self, name: str) -> Any:
+        """A value that is a single number; read from the device when it is new."""
+        value, known = self._values[name], self._known.get(name)
+        if known is None or known[0] is not value:
+            known = self._known[name] = (value, plain(value))
+        return known[1]
+
+    def struct(self, name: str) -> Any:
+        """Avals of a value; nothing is read from the device."""
+        return jax.tree.map(struct, self._values[name])
 
     def set(
         self,

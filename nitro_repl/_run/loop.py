@@ -17,7 +17,6 @@ import jax
 from .._programs.explain import hook_error, hooks_explained
 from .._programs.program_set import ProgramSet
 from .._programs.step import Carry
-from .._text import tell
 from ..errors import StaleError
 from .batches import check_batch, private_arrays
 from .chosen import chosen
@@ -71,6 +70,7 @@ class Loop:
         stopping: Whether to end at the next boundary.
         until: Step at which an `advance` is answered and the run pauses.
         unread: Most steps whose numbers are still on the device.
+        data_wait: The part of the time that it waits for the loader, 0 to 1.
     """
 
     carry: Carry
@@ -102,7 +102,9 @@ class Loop:
     last_loss: float | None = None
     unread: int = 4
     pending: deque[Pending] = field(default_factory=deque)
-    _rate_mark: tuple[int, float] | None = None
+    data_wait: float | None = None
+    _waited: float = 0.0
+    _rate_mark: tuple[int, float, float] | None = None
 
     def run(self) -> None:
         """Train until the end or a stop."""
@@ -135,14 +137,18 @@ class Loop:
                     break
             self.programs = self.programs.anew()
             run = f"run {self.record.id}"
-            tell(f"nitro: code was edited while it was compiled; {run} begins with it")
+            self.record.log.tell(
+                f"nitro: code was edited while it was compiled; {run} begins with it"
+            )
         self.begins = False
 
     def turn(self) -> None:
         """One step; then, where an epoch or a period ends, an evaluation."""
         self.schedules.apply(self.values, self.step)
+        begun = time.perf_counter()
         with hooks_explained(f"the loader of `train`, at step {self.step + 1}"):
             fed = self._fed()
+        self._waited += time.perf_counter() - begun
         own = tuple(self.own(one.batch) for one in fed)
         batches = tuple(map(self.place, own))
         try:
@@ -229,7 +235,7 @@ class Loop:
         self.paused = True
         self.on_phase("paused")
         self.end_advance(error)
-        tell(f"paused before step {self.step + 1}: {error}", bad=True)
+        self.record.log.tell(f"paused before step {self.step + 1}: {error}", bad=True)
 
     @property
     def shapes(self) -> list[Mapping[str, Any]]:
@@ -311,10 +317,11 @@ class Loop:
         """Take the rate over at least so many seconds of steps."""
         now = time.perf_counter()
         if self._rate_mark is None:
-            self._rate_mark = (self.step, now)
+            self._rate_mark = (self.step, now, self._waited)
         elif now - self._rate_mark[1] > least and self.step > self._rate_mark[0]:
-            steps, since = self._rate_mark
+            steps, since, waited = self._rate_mark
             self.rate = (self.step - steps) / (now - since)
-            self._rate_mark = (self.step, now)
+            self.data_wait = (self._waited - waited) / (now - since)
+            self._rate_mark = (self.step, now, self._waited)
             least, most = _UNREAD
             self.unread = max(least, min(most, int(_UNREAD_S * self.rate)))

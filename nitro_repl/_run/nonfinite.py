@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import jax
 import numpy as np
 
-from .._text import tell
 from ..errors import NonFiniteError
 from .culprit import find_culprit
 from .feed import Position
@@ -54,7 +53,7 @@ def take_back(loop: Loop, taken: Pending, bad: Bad) -> None:
     loop.paused = True
     loop.on_phase("paused")
     loop.end_advance(error)
-    tell(f"paused: {error}", bad=True)
+    loop.record.log.tell(f"paused: {error}", bad=True)
 
 
 def pass_over(loop: Loop, taken: Pending, bad: Bad) -> None:
@@ -62,7 +61,7 @@ def pass_over(loop: Loop, taken: Pending, bad: Bad) -> None:
     first = loop.culprit is None
     loop.culprit = find_culprit(loop, taken, bad.name, settled=False)
     if first:
-        tell(
+        loop.record.log.tell(
             f"step {taken.step} is skipped: {loop.culprit.tensor} is not finite. "
             "Such steps are nan in the history; run.culprit is the last one."
         )

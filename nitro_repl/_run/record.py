@@ -11,6 +11,7 @@ from typing import Any
 
 from .history import History
 from .journal import Journal
+from .log import Log
 from .loggers import JsonLines
 from .rundir import RunDir
 from .settings import DEFAULT_LOGGER
@@ -37,6 +38,7 @@ class Record:
         self.id = self.directory.id
         self.journal = Journal(self.directory.file("journal.jsonl"))
         self.history = History()
+        self.log = Log()
         self._every = settings["log_every"]
         self._logger = self._open(settings["logger"])
         shown = {**settings, **values}

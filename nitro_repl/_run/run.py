@@ -24,6 +24,7 @@ from .._programs.spec import Asker
 from .._text import tell
 from ..errors import NitroError, RunError, suggest
 from . import registry
+from .asking import asker
 from .binding import metadata
 from .call import call
 from .commands import LATER, Command, Mailbox
@@ -44,7 +45,8 @@ from .start import new_loop, sticky
 from .status import ENDED, HistoryView, ProgramState, Progress, Status, ValueRow
 from .surroundings import Surroundings
 from .swap import Swapper
-from .worker import Worker, asker
+from .value_rows import value_rows
+from .worker import Worker
 
 if TYPE_CHECKING:
     from .nitro import Nitro
@@ -77,7 +79,7 @@ class Run:
             metadata=metadata(type(experiment)),
         )
         self.id = self.record.id
-        self.journal = self.record.journal
+        self.journal, self.log = self.record.journal, self.record.log
         self.phase = "starting"
         self.exception: BaseException | None = None
         self.note = ""
@@ -157,7 +159,7 @@ class Run:
         if self.live:
             with contextlib.suppress(RunError):  # it has just ended
                 self._worker.post("stop", apply, urgent=True)
-            if not self._worker.is_here:
+            if self._worker.waits:
                 self._worker.wait()
 
     def wait(self, timeout: float | None = None) -> bool:
@@ -285,7 +287,7 @@ class Run:
             >>> run.swap()
             >>> run.swap("loss", wait=False)
         """
-        if self._worker.is_here:
+        if not self._worker.waits:
             wait = False  # a hook would wait for itself
         elif self.phase in ENDED:
             self._worker.wait()  # its last words are said a moment before its end
@@ -489,25 +491,32 @@ class Run:
             left,
             self.phase,
             self.note,
+            loop.data_wait if rate else None,
         )
+
+    def values(self, *, arrays: bool = False) -> list[ValueRow]:
+        """The live values, with what each follows and takes next.
+
+        Args:
+            arrays: Read arrays too; else their value is their shape and dtype.
+        """
+        loop = self._loop
+        return value_rows(loop.values, loop.schedules, loop.step, arrays=arrays)
+
+    @property
+    def steps_per_epoch(self) -> float:
+        """Optimizer steps of an epoch."""
+        return self._loop.feed.steps_per_epoch / self._loop.accum
+
+    def program_names(self) -> tuple[str, ...]:
+        """Names of its programs, in the order they run."""
+        programs = self._loop.programs.programs
+        return tuple(dict.fromkeys(program.name for program in programs))
 
     def status(self) -> Status:
         """The run at this moment: progress, values, programs, metrics, error."""
-        values, followed = self._loop.values, self._loop.schedules
-        initial, now = values.initial, values.plain()
-        rows = [
-            ValueRow(
-                name,
-                now[name],
-                initial.get(name),
-                _differs(now[name], initial.get(name)),
-                followed.said(name),
-            )
-            for name in now
-        ]
         with light_look():
             outlook = self._swapper.outlook()
-        names = dict.fromkeys(program.name for program in self._loop.programs.programs)
         outcomes = {
             event.program: event.outcome
             for event in self.handle.cache.events()
@@ -517,9 +526,10 @@ class Run:
             run=self.id,
             experiment=type(self.handle.experiment).__name__,
             progress=self.progress(),
-            values=rows,
+            values=self.values(arrays=True),
             programs=[
-                ProgramState(n, outcomes.get(n, ""), n in outlook.stale) for n in names
+                ProgramState(name, outcomes.get(name, ""), name in outlook.stale)
+                for name in self.program_names()
             ],
             moved=outlook.labels,
             misfit=outlook.refusal,
@@ -668,7 +678,7 @@ class Run:
         self._loop.end_advance(error)
         if not self._foreground:
             step = self._loop.step
-            tell(
+            self.log.tell(
                 f"run {self.id} failed at step {step}; its state is kept.\n"
                 f"{describe(error)}",
                 bad=True,
@@ -684,10 +694,3 @@ class Run:
 
     def _record(self, command: Command, loop: Loop, **values: Any) -> None:
         self.journal.record(command.name, step=loop.step, by=command.by, **values)
-
-
-def _differs(now: Any, initial: Any) -> bool:
-    try:
-        return bool(now != initial)
-    except ValueError:
-        return False  # arrays: nothing short to say

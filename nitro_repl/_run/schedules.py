@@ -120,6 +120,20 @@ class Schedules:
             return ""
         return "set, not scheduled" if name in self.held else "scheduled"
 
+    def ahead(self, name: str, step: int, now: Any) -> Any:
+        """What a value has at the step after `step`, as far as it was evaluated.
+
+        Args:
+            name: Of the value.
+            step: Optimizer steps done.
+            now: Its value now, which it keeps if it follows nothing.
+        """
+        block = self._blocks.get(name)
+        if name not in self.names or block is None:
+            return now
+        place = step - block.start
+        return block.numbers[place] if 0 <= place < len(block.numbers) else now
+
     def check_set(self, names: Iterable[str]) -> None:
         """Refuse to set values that a schedule would overwrite.
 

@@ -42,6 +42,7 @@ class Progress:
         eta_s: Seconds left at this rate.
         phase: What the run does now, as `Run.phase` says it.
         note: What else the user should see, such as a swap being compiled.
+        data_wait: The part of the time spent waiting for the loader, 0 to 1.
     """
 
     step: int = 0
@@ -53,6 +54,7 @@ class Progress:
     eta_s: float | None = None
     phase: str = "starting"
     note: str = ""
+    data_wait: float | None = None
 
     def __str__(self) -> str:
         parts = [
@@ -75,7 +77,14 @@ class Progress:
 class ValueRow:
     """A Device field or hyperparameter: its value now and its default.
 
-    `follows` says in words whether it is scheduled.
+    Attributes:
+        follows: Says in words whether it is scheduled.
+        following: The value that the next step takes.
+        kind: "float", "int", "bool", or "array" for all that is no single number.
+        bounds: Lowest and highest sensible value, None if not declared.
+        log: Whether it is best varied on a logarithmic scale.
+        doc: One line about it.
+        hyper: Whether it is a hyperparameter of the optimizer.
     """
 
     name: str
@@ -83,6 +92,13 @@ class ValueRow:
     default: object = None
     changed: bool = False
     follows: str = ""
+    _: dataclasses.KW_ONLY
+    following: object = None
+    kind: str = "float"
+    bounds: tuple[float, float] | None = None
+    log: bool = False
+    doc: str = ""
+    hyper: bool = False
 
 
 @dataclasses.dataclass(frozen=True)

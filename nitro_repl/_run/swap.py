@@ -20,9 +20,8 @@ from .._programs.optimizer_state import carried, carry_over
 from .._programs.program_set import ProgramSet
 from .._programs.report import Reasons
 from .._programs.spec import Asker, Program
-from .._text import tell
 from ..errors import RunError, SwapError, suggest
-from . import host_hooks, registry
+from . import asking, host_hooks, registry
 from .commands import Command
 from .decay import check_decay, scheduled_decay
 from .failure import describe
@@ -33,7 +32,7 @@ from .schedules import schedules
 from .setup import check, optimizer_state, place
 from .surroundings import Surroundings
 from .turns import short_turns
-from .worker import Worker, asker
+from .worker import Worker
 
 if TYPE_CHECKING:
     from .loop import Loop
@@ -118,14 +117,14 @@ class Swapper:
         """Start a swap; with `wait`, return after the switch what it did."""
         self._check_goes_on()
         self._check_programs(programs)
-        asked = Request(programs, dict(hooks), undo, by or asker(), not wait)
+        asked = Request(programs, dict(hooks), undo, by or asking.asker(), not wait)
         replaced = SwapError(
             "a newer swap was asked for meanwhile",
             where="swap",
             fix="nothing to do: the newest wins",
         )
         if any(old.tells for old in self._requests.add(asked, replaced)):
-            tell(f"nitro: {self._who}a newer swap replaces the one on its way")
+            self._tell(f"nitro: {self._who}a newer swap replaces the one on its way")
         thread = threading.Thread(
             target=Surroundings().run,
             args=(self._work, asked),
@@ -133,6 +132,7 @@ class Swapper:
             daemon=True,
         )
         thread.start()
+        asking.note(asked.done)
         if not wait:
             return None
         said = self._worker.answer(asked.done)
@@ -149,7 +149,7 @@ class Swapper:
             fix="run.swap() takes the new code, run.handle.train() goes on with it",
         )
         if any(asked.tells for asked in self._requests.end(over)):
-            tell(
+            self._tell(
                 f"nitro: the swap on its way ended with run {self._run.id}; "
                 "run.swap() takes the new code"
             )
@@ -159,6 +159,9 @@ class Swapper:
         """The run, where another one could be meant."""
         others = (run for run in registry.runs.values() if run is not self._run)
         return f"run {self._run.id}: " if any(run.live for run in others) else ""
+
+    def _tell(self, text: str, *, bad: bool = False) -> None:
+        self._run.log.tell(text, bad=bad)
 
     def _show(self, note: str) -> None:
         self._run.note = note
@@ -195,12 +198,12 @@ class Swapper:
         except BaseException as error:
             if asked.tells and asked.over is None:  # else it was told when it was over
                 said = f"{self._who}swap refused, the old programs go on."
-                tell(f"{said}\n{describe(error)}", bad=True)
+                self._tell(f"{said}\n{describe(error)}", bad=True)
             asked.done.set_exception(asked.over or error)
         else:
             lines = [f"{self._who}switched at step {self._loop.step}", *notes]
             if asked.tells:
-                tell("\n".join(lines))
+                self._tell("\n".join(lines))
             asked.done.set_result(lines)
         finally:
             self._requests.remove(asked)

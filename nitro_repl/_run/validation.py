@@ -12,7 +12,6 @@ from typing import Any
 import jax
 import numpy as np
 
-from .._text import tell
 from ..errors import StaleError
 from .evaluation import Evaluation
 from .loop import Loop
@@ -60,7 +59,8 @@ class Validation:
         except StaleError as error:  # the run goes on; a mixed number would mislead
             if str(error) != self._told:
                 self._told = str(error)
-                tell(f"no evaluation at step {loop.step}: {error}", bad=True)
+                said = f"no evaluation at step {loop.step}: {error}"
+                self._record.log.tell(said, bad=True)
             return
         numbers = {k: float(v) for k, v in result.items() if _is_number(v)}
         self._record.row("val", {"step": loop.step, "epoch": loop.epoch, **numbers})

@@ -173,6 +173,13 @@ VERBS: dict[str, Verb] = {
             ),
         ),
         Verb("status", "show the run at this moment", "run", "Status", (_RUN,)),
+        Verb(
+            "dash",
+            "show the panel of the run; without a notebook, its status",
+            "run",
+            "None, or Status",
+            (_RUN,),
+        ),
         Verb("programs", "list the compiled programs", "module", "programs"),
         Verb("why", "say what was compiled or reused, and why", "module", "Reasons"),
         Verb("validate", "metrics on the val split", "handle", "dict", (_RUN,)),

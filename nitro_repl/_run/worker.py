@@ -6,7 +6,6 @@ What is asked is done at a step boundary and answered once, even if the loop end
 from __future__ import annotations
 
 import atexit
-import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -16,6 +15,7 @@ import jax
 
 from .._text import tell
 from ..errors import RunError
+from . import asking
 from .commands import Command, Mailbox
 from .loop import Loop
 from .surroundings import Surroundings
@@ -64,6 +64,11 @@ class Worker:
         """Whether the caller is the worker itself, as a hook is."""
         return threading.current_thread() is self._thread
 
+    @property
+    def waits(self) -> bool:
+        """Whether the caller waits for what it asks: it can, and wants to."""
+        return not self.is_here and asking.waits()
+
     def start(self) -> None:
         """Begin, or go on, in the caller's surroundings."""
         with self._standing:
@@ -106,13 +111,14 @@ class Worker:
     ) -> Any:
         """Have something done at a boundary and wait for the answer.
 
-        From the worker itself it is queued, and nothing is waited for.
+        From the worker itself, and inside `asking.queued`, it is queued, and nothing
+        is waited for.
 
         Raises:
             RunError: The loop is over.
         """
         reply = self.post(name, apply, urgent=urgent)
-        return None if self.is_here else self.answer(reply)
+        return self.answer(reply) if self.waits else None
 
     def post(
         self, name: str, apply: Callable[[Loop, Command], Any], *, urgent: bool = False
@@ -122,9 +128,10 @@ class Worker:
         Raises:
             RunError: The loop is over.
         """
-        command = Command(name, apply, asker(), urgent)
+        command = Command(name, apply, asking.asker(), urgent)
         if not self._mailbox.put(command):
             raise self._over(name)
+        asking.note(command.reply)
         return command.reply
 
     def hand_over(self, command: Command) -> None:
@@ -206,9 +213,3 @@ def _copy(leaf: Any) -> Any:
     if not isinstance(leaf, jax.Array):
         return leaf
     return jax.device_put(leaf, may_alias=False)
-
-
-def asker() -> str:
-    """Who asks, as the journal says it."""
-    shell = getattr(sys.modules.get("IPython"), "get_ipython", None)
-    return "cell" if shell is not None and shell() is not None else "python"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from .._code.files import files
 from .._programs import disk
@@ -25,9 +25,14 @@ _AGAIN_S = 0.5  # while programs are made, not all of them are there to look at
 
 
 class Auto:
-    """The follower of one process; `close` ends it."""
+    """The follower of one process; `close` ends it.
 
-    def __init__(self) -> None:
+    Args:
+        looked: Called after each look at what may have been edited.
+    """
+
+    def __init__(self, looked: Callable[[], None] = lambda: None) -> None:
+        self._looked = looked
         self._level = 1
         self._checking = threading.Lock()
         self._news = News()
@@ -88,6 +93,7 @@ class Auto:
                     self._follow_runs()
             if free:
                 self._saves.follow(files.paths())
+                self._looked()
             return free
         finally:
             self._checking.release()

@@ -91,6 +91,15 @@ class Kernel:
         self.run(SETUP + TINY).succeed()
         return self
 
+    def panel(self, cell):
+        """The comm of the panel that a cell shows."""
+        [shown] = [
+            m["content"]["data"]["application/vnd.jupyter.widget-view+json"]
+            for m in cell.messages("display_data")
+            if "application/vnd.jupyter.widget-view+json" in m["content"]["data"]
+        ]
+        return Comm(self, shown["model_id"])
+
     def shut_down(self, timeout):
         """Ask for a shutdown; the exit code, or None if it takes longer."""
         process = self.manager.provisioner.process
@@ -172,6 +181,39 @@ class Cell:
             m["content"]["data"]["text/plain"]
             for m in self.messages("display_data", "update_display_data")
         ]
+
+
+class Comm:
+    """A front end's end of a comm."""
+
+    def __init__(self, kernel, comm_id):
+        self.kernel = kernel
+        self.id = comm_id
+
+    def send(self, **content):
+        """Send a message as a widget does; the time of it."""
+        client = self.kernel.client
+        data = {"method": "custom", "content": content}
+        message = client.session.msg("comm_msg", {"comm_id": self.id, "data": data})
+        client.shell_channel.send(message)
+        return time.monotonic()
+
+    def came(self, since=0.0):
+        """What the kernel has sent, as (time, content)."""
+        return [
+            (m["came"], m["content"]["data"]["content"])
+            for m in list(self.kernel.messages)
+            if m["msg_type"] == "comm_msg"
+            and m["content"]["comm_id"] == self.id
+            and m["content"]["data"].get("method") == "custom"
+            and m["came"] >= since
+        ]
+
+    def wait_for(self, true, what="a message of the panel"):
+        """Wait until a message satisfies a condition; (time, content) of it."""
+        return self.kernel.wait_for(
+            lambda: next((m for m in self.came() if true(m[1])), None), what
+        )
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -1,0 +1,1 @@
+"""Ways to see and steer a run in a browser: the live panel and its static form."""

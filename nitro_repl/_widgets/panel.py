@@ -1,0 +1,228 @@
+"""The live panel of a run: one widget, one thread that writes it, and its static form.
+
+Messages to the front end carry a number each; one that misses any asks for everything
+again. Nothing here can make the run wait.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from .._run import registry
+from .._run.status import ENDED
+from .clicks import Clicks
+from .curves import Curves
+from .pump import Pump
+from .routing import pin
+from .sections import Look, Sections
+from .story import Item, Story
+from .summary import Summary
+
+_ALIVE_S = 2.0  # a message at least so often, so that the front end knows of us
+_TEXT_S, _REFRESH_S = 0.25, 20.0  # between refreshes of the static form
+_STILL = ("paused", *ENDED)
+
+
+class Panel:
+    """What shows one run in a notebook; made by `panel_of`.
+
+    Args:
+        run: The run.
+        display: Shows an object under a display id; `update=True` changes it.
+        widget: Makes the front end's half from a title and a function for messages.
+        period: Seconds between two lines of text, where no browser draws the panel.
+    """
+
+    def __init__(self, run: Any, display: Any, widget: Any, period: float = _TEXT_S):
+        self.run = run
+        self._display = display
+        self._period = max(period, _TEXT_S)
+        self._clicks = Clicks(run)
+        self._look = Look(run, self._clicks)
+        self._story = Story(run.journal, run.log)
+        self._curves = Curves(run.record.history)
+        self._sent: Sections = {}
+        self._next = 0
+        self._sent_at = self._static_at = -math.inf
+        self._static = ""  # the phase that the static form was made in
+        self._line = ""
+        self._wanted = False
+        self._connected = False
+        self._shown = False
+        self._widget = widget(f"panel of run {run.id}", self._on_message)
+        self.pinned = pin(getattr(self._widget, "comm", None))
+        self._pump = Pump(self._turn, f"the panel of run `{run.id}`")
+        self._listener = run.on("phase", self._on_phase)
+
+    @property
+    def live(self) -> bool:
+        """Whether its thread is there."""
+        return self._pump.live
+
+    def show(self) -> None:
+        """Show it under the cell that runs now, and its static form below it."""
+        self._display(self._widget)
+        line = Summary(self.run.id, str(self.run.progress()))
+        self._display(line, display_id=self._id)  # the pump makes more of it
+        self._static, self._static_at, self._shown = "", -math.inf, True
+        self._pump.wake()
+
+    def moved(self) -> None:
+        """The user's code may have moved."""
+        self._look.moved()
+        self._pump.wake()
+
+    def close(self) -> None:
+        """Write it no more."""
+        self._listener.cancel()
+        self._pump.stop()
+
+    def forget(self) -> None:
+        """Close it and let go of the widget."""
+        self.close()
+        self._widget.close()
+
+    @property
+    def _id(self) -> str:
+        return f"nitro-{self.run.id}"
+
+    # ---- from the front end and from the run, on any thread
+
+    def _on_message(self, message: Any) -> None:
+        if not isinstance(message, Mapping):
+            return
+        if message.get("t") == "hello":
+            self._wanted = True
+        elif message.get("t") == "do":
+            self._clicks.take(message)
+        self._pump.wake()
+
+    def _on_phase(self, run: Any) -> None:
+        self._pump.wake()
+
+    # ---- on the thread of the pump
+
+    def _turn(self) -> bool:
+        """Show what is new; false when nothing more will come by itself."""
+        live = self.run.live  # asked first, so that the last values are taken in
+        self._clicks.flush()
+        full = not self._curves.read()
+        results = [_result(*row) for row in self._curves.results()]
+        lines, flags = self._story.fresh(results)
+        wanted, self._wanted = self._wanted, False
+        if wanted or (full and self._connected):
+            self._connected = True
+            self._send_all()
+        elif self._connected:
+            self._send_new(lines, flags)
+        self._refresh()
+        return live or self.run.swapping or not self._clicks.idle
+
+    def _send_all(self) -> None:
+        self._sent = self._look.sections()
+        series, buffers = self._curves.all()
+        self._send(
+            {
+                "t": "full",
+                "series": series,
+                "state": self._sent,
+                "lines": list(self._story.lines),
+                "flags": list(self._story.flags),
+                "heard": self._clicks.heard(),
+            },
+            buffers,
+        )
+
+    def _send_new(self, lines: list[Item], flags: list[Item]) -> None:
+        now = self._look.sections()
+        state = {k: v for k, v in now.items() if v != self._sent.get(k)}
+        self._sent = now
+        series, buffers = self._curves.new()
+        heard = self._clicks.heard()
+        silent = time.monotonic() - self._sent_at > _ALIVE_S
+        if state or series or lines or flags or heard or silent:
+            self._send(
+                {
+                    "t": "new",
+                    "series": series,
+                    "state": state,
+                    "lines": lines,
+                    "flags": flags,
+                    "heard": heard,
+                },
+                buffers,
+            )
+
+    def _send(self, message: dict[str, Any], buffers: list[bytes]) -> None:
+        message |= {"base": self._next, "next": self._next + 1, "now": time.time()}
+        self._next += 1
+        self._sent_at = time.monotonic()
+        self._widget.send(message, buffers)
+
+    def _refresh(self) -> None:
+        """Bring the static form up to date: now and then, and when the run stands."""
+        if not self._shown:
+            return
+        phase = self.run.phase
+        stands = phase in _STILL and phase != self._static
+        since = time.monotonic() - self._static_at
+        if stands or since > _REFRESH_S:
+            self._update(self._summary())
+        elif not self._connected and since > self._period:
+            line = str(self.run.progress())
+            if line != self._line:
+                self._update(Summary(self.run.id, line))
+        self._static = phase if stands or phase not in _STILL else self._static
+
+    def _update(self, shown: Summary) -> None:
+        self._static_at = time.monotonic()
+        self._line = str(self.run.progress())
+        self._display(shown, display_id=self._id, update=True)
+
+    def _summary(self) -> Summary:
+        return Summary(
+            self.run.id,
+            str(self.run.progress()),
+            curves=self._curves.drawn(),
+            numbers=self._curves.last(),
+            changes=list(self._story.flags),
+            error=self._look.error(),
+        )
+
+
+def _result(split: str, row: Mapping[str, float]) -> Item:
+    numbers = [
+        f"{name}={value:.4g}"
+        for name, value in row.items()
+        if name not in ("step", "epoch")
+    ]
+    text = f"step {int(row['step']):,}  {split}: {' '.join(numbers)}"
+    return {"at": time.time(), "text": text, "kind": "result"}
+
+
+panels: dict[str, Panel] = {}
+"""The panels of this process, by run id."""
+
+
+def panel_of(run: Any, display: Any, widget: Any, period: float = _TEXT_S) -> Panel:
+    """The panel of a run, made when it is first asked for."""
+    for gone in [name for name in panels if name not in registry.runs]:
+        panels.pop(gone).forget()
+    if run.id not in panels:
+        panels[run.id] = Panel(run, display, widget, period)
+    return panels[run.id]
+
+
+def moved() -> None:
+    """The user's code may have moved: tell all panels."""
+    for panel in list(panels.values()):
+        panel.moved()
+
+
+def close_all() -> None:
+    """Write no panel any more."""
+    for name in list(panels):
+        panels.pop(name).close()

@@ -1,0 +1,88 @@
+"""Where a kernel handles the messages of a comm: at once, though a cell is busy.
+
+The one module that touches private parts of ipykernel. What it cannot do it leaves as
+it was: clicks then wait for the end of the cell, and the panel says so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+_ANSWER_S = 2.0
+
+_making = threading.Lock()
+_subshells: dict[int, str] = {}  # one of ours for each kernel of this process
+
+
+def pin(comm: Any) -> bool:
+    """Have the messages of a comm handled in a thread that no cell ever blocks.
+
+    ipykernel 7.4 handles them where the comm last published from, mostly the main
+    thread, which a cell keeps busy. Earlier ones of version 7 let the front end choose.
+
+    Returns:
+        Whether it is pinned; nothing is changed where it cannot be.
+    """
+    with contextlib.suppress(Exception):
+        _be_quiet(comm)
+        return _pin(comm)
+    return False
+
+
+def _pin(comm: Any) -> bool:
+    kernel = getattr(comm, "kernel", None) or _kernel()
+    thread = getattr(kernel, "shell_channel_thread", None)
+    if thread is None or not hasattr(comm, "_reply_subshell_for"):
+        return False
+    manager = thread.manager
+    with _making:
+        own = _subshells.get(id(kernel))
+        if own not in manager.list_subshell():
+            own = _subshells[id(kernel)] = _made(thread.io_loop, manager)
+
+    def route(data: Any, default: str | None) -> str | None:
+        return own if own in manager.list_subshell() else default
+
+    comm._reply_subshell_for = route
+    return True
+
+
+def _made(loop: Any, manager: Any) -> str:
+    """A new subshell; it is made on the thread that owns the sockets."""
+    made: Future[str] = Future()
+
+    def make() -> None:
+        try:
+            made.set_result(manager._create_subshell())
+        except BaseException as error:
+            made.set_exception(error)
+
+    loop.add_callback(make)
+    return made.result(_ANSWER_S)
+
+
+def _be_quiet(comm: Any) -> None:
+    """Have no events of the shell around a message.
+
+    They end in things like the display of the half made figure of a busy cell.
+    """
+    handle: Callable[[Any], Any] = comm.handle_msg
+
+    def handle_msg(message: Any) -> None:
+        callback = comm._msg_callback
+        if callback is None:
+            handle(message)
+        else:
+            callback(message)
+
+    comm.handle_msg = handle_msg
+
+
+def _kernel() -> Any:
+    from IPython.core.getipython import get_ipython
+
+    return getattr(get_ipython(), "kernel", None)

@@ -1,0 +1,154 @@
+// The panel: what the kernel says goes to its parts, what is clicked goes to the kernel.
+
+const HELLO_MS = 500;
+const QUEUED_MS = 400; // without a word from the kernel: a click waits for a cell to end
+const SILENT_S = 8;
+const MOST_POINTS = 100_000; // of a curve; then the thinned ones are asked for
+
+class Panel {
+  constructor(model) {
+    this.model = model;
+    this.page = Math.random().toString(36).slice(2, 10);
+    this.state = null;
+    this.next = null;
+    this.offset = 0;
+    this.sent = new Map();
+    this.count = 0;
+    this.views = new Set();
+    this.lines = [];
+    this.flags = [];
+    this.recent = [];
+    model.on("msg:custom", (message, buffers) => this.take(message, buffers ?? []));
+    this.hello();
+    this.asking = setInterval(() => { if (this.next === null) this.hello(); }, HELLO_MS);
+  }
+
+  hello() {
+    this.next = null;
+    this.model.send({ t: "hello" });
+  }
+
+  send(verb, given) {
+    const id = `${this.page}-${++this.count}`;
+    this.sent.set(id, { verb: given.name ? `${verb} ${given.name}` : verb, at: performance.now() });
+    this.model.send({ t: "do", id, verb, given });
+    this.update();
+  }
+
+  take(message, buffers) {
+    if (message.t !== "full" && message.t !== "new") return;
+    const anew = message.t === "full";
+    if (!anew && this.next === null) return;
+    if (!anew && message.base !== this.next) { this.hello(); return; }
+    this.next = message.next;
+    this.heardAt = performance.now();
+    this.offset = message.now - Date.now() / 1000;
+    this.state = { ...this.state, ...message.state };
+    for (const id of message.heard) this.sent.delete(id);
+    for (const view of this.views) view.take(message, buffers, anew);
+    this.keep(message, buffers, anew);
+    this.update();
+  }
+
+  // For views that are made later: of all that came, the latest of each kind.
+  keep(message, buffers, anew) {
+    if (anew) { this.recent = []; this.lines = []; this.flags = []; }
+    this.recent.push([message, buffers]);
+    const longest = Math.max(0, ...[...this.views].map((view) => view.charts.longest));
+    if (this.recent.length > 3000 || longest > MOST_POINTS) this.hello();
+  }
+
+  clock = () => Date.now() / 1000 + this.offset;
+
+  get silent() {
+    const head = this.state?.head;
+    return Boolean(head?.live) && (performance.now() - this.heardAt) / 1000 > SILENT_S;
+  }
+
+  // In words, what was clicked and is not done yet.
+  queued() {
+    const now = performance.now();
+    const unheard = [...this.sent.values()].filter((one) => now - one.at > QUEUED_MS)
+      .map((one) => `${one.verb} is queued: the kernel is busy with a cell`);
+    const waiting = (this.state?.waiting ?? []).filter((one) => this.clock() - one.at > 0.5 && one.verb !== "advance")
+      .map((one) => `${one.verb} waits for the next step boundary`);
+    return [...new Set([...unheard, ...waiting])];
+  }
+
+  update() { for (const view of this.views) view.update(); }
+
+  close() { clearInterval(this.asking); }
+}
+
+class View {
+  constructor(panel, root) {
+    this.panel = panel;
+    const send = (verb, given = {}) => panel.send(verb, given);
+    this.head = new Head(send);
+    this.charts = new Charts();
+    this.values = new Values(send);
+    this.programs = new Programs();
+    this.notices = new Notices();
+    this.log = new Log();
+    this.waiting = el("div", { class: "nitro-waiting" }, "waiting for the kernel …");
+    this.body = el("div", { class: "nitro-body", hidden: true },
+      this.head.element, this.notices.element,
+      el("div", { class: "nitro-main" }, this.charts.element, this.values.element),
+      this.programs.element, this.log.element);
+    this.element = el("div", { class: "nitro-panel" }, this.waiting, this.body);
+    root.append(this.element);
+    this.style = el("style");
+    document.head.append(this.style);
+    for (const [message, buffers] of panel.recent) this.take(message, buffers, message.t === "full");
+    panel.views.add(this);
+    this.update();
+    this.timer = setInterval(() => { this.update(); this.values.tick(); }, 250);
+  }
+
+  take(message, buffers, anew) {
+    for (const value of message.state.values ?? []) this.charts.valueNames.add(value.name);
+    this.charts.epochSteps = this.panel.state.progress.epoch_steps;
+    this.charts.flags = anew ? [...message.flags] : [...this.charts.flags, ...message.flags].slice(-300);
+    this.charts.take(message.series, buffers, anew);
+    if (message.flags.length) this.charts.redraw();
+    if (message.lines.length || anew) this.log.take(message.lines, anew);
+  }
+
+  update() {
+    const { panel } = this;
+    const { state } = panel;
+    this.waiting.hidden = state !== null;
+    this.body.hidden = state === null;
+    if (state === null) return;
+    setText(this.style, `.${CSS.escape("nitro-" + state.head.run)}{display:none}`);
+    this.head.update(state, panel.clock, panel.silent, panel.queued());
+    this.values.update(state.values, state.head.live);
+    this.programs.update(state.programs, state.edit, state.progress, panel.clock);
+    this.notices.update(state.error, state.notices);
+  }
+
+  close() {
+    clearInterval(this.timer);
+    this.panel.views.delete(this);
+    this.charts.close();
+    this.style.remove();
+    this.element.remove();
+  }
+}
+
+// One factory for each model: its views share what came.
+export default () => {
+  let panel = null;
+  return {
+    initialize({ model }) {
+      panel = new Panel(model);
+      return () => panel.close();
+    },
+    render({ model, el: root }) {
+      panel ??= new Panel(model);
+      const view = new View(panel, root);
+      root.nitro = view;
+      return () => view.close();
+    },
+  };
+};

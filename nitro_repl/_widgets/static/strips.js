@@ -1,0 +1,153 @@
+// The head with its buttons, the programs, the notices and the log.
+
+class Head {
+  constructor(send) {
+    this.send = send;
+    this.name = el("span", { class: "nitro-experiment" });
+    this.run = el("span", { class: "nitro-run" });
+    this.phase = el("span", { class: "nitro-phase", role: "status" });
+    this.bar = el("progress", { class: "nitro-bar", max: 1, "aria-label": "steps done" });
+    this.facts = el("div", { class: "nitro-facts" });
+    this.count = el("input", { type: "number", min: 1, value: 1, class: "nitro-count", "aria-label": "steps to advance" });
+    const button = (verb, text, title, given = () => ({})) => {
+      const made = el("button", { type: "button", title, "data-verb": verb, onclick: () => send(verb, given()) }, text);
+      return made;
+    };
+    this.buttons = {
+      pause: button("pause", "Pause", "pause at the next step boundary"),
+      resume: button("resume", "Resume", "go on"),
+      advance: button("advance", "Advance", "do so many steps, then pause", () => ({ n: Math.max(1, Math.round(Number(this.count.value) || 1)) })),
+      swap: button("swap", "Swap", "compile edited code behind the running programs, then switch"),
+      stop: button("stop", "Stop", "end the run at the next step boundary; its state is kept"),
+    };
+    const { pause, resume, advance, swap, stop } = this.buttons;
+    this.note = el("div", { class: "nitro-note", role: "status" });
+    this.element = el("header", { class: "nitro-head" },
+      el("div", { class: "nitro-headline" }, this.name, this.run, this.phase, this.facts),
+      this.bar,
+      el("div", { class: "nitro-buttons", role: "group", "aria-label": "control of the run" },
+        pause, resume, el("span", { class: "nitro-joined" }, advance, this.count), swap, stop, this.note));
+  }
+
+  update(state, clock, silent, queued) {
+    const { head, progress: p } = state;
+    setText(this.name, head.experiment);
+    setText(this.run, head.run);
+    const since = clock() - p.phase_at;
+    const busy = p.phase.startsWith("compiling") || p.phase === "starting";
+    setText(this.phase, silent ? "no connection" : busy ? `${p.phase} ${timeSpan(Math.max(0, since))}` : p.phase);
+    setAttribute(this.phase, "data-phase", silent ? "silent" : p.phase.split(" ")[0]);
+    const done = p.total ? p.step / p.total : null;
+    this.bar.hidden = done === null;
+    if (done !== null) this.bar.value = Math.min(done, 1);
+    const of = (now, total) => now.toLocaleString("en-US") + (total === null ? "" : "/" + total.toLocaleString("en-US"));
+    const facts = [["step", of(p.step, p.total)], ["epoch", of(p.epoch, p.epochs)]];
+    if (p.loss !== null) facts.push(["loss", shortNumber(p.loss)]);
+    if (p.rate !== null) facts.push(["steps/s", shortNumber(p.rate, 3)]);
+    if (p.eta) facts.push(["left", timeSpan(p.eta)]);
+    if (typeof p.wait === "number") facts.push(["data wait", Math.round(100 * p.wait) + " %"]);
+    showFacts(this.facts, facts);
+    this.enable(head, p.phase);
+    setText(this.note, queued.length ? queued.join("; ")
+      : p.note ? `${p.note} ${timeSpan(Math.max(0, clock() - p.note_at))}` : "");
+  }
+
+  enable({ live, ended }, phase) {
+    const paused = phase === "paused";
+    const on = { pause: live && !paused, resume: live && paused, advance: live, stop: live, swap: live || ended };
+    for (const [verb, button] of Object.entries(this.buttons)) button.disabled = !on[verb];
+    this.count.disabled = !live;
+  }
+}
+
+function showFacts(box, facts) {
+  while (box.children.length > facts.length) box.lastChild.remove();
+  while (box.children.length < facts.length) {
+    box.append(el("span", { class: "nitro-fact" }, el("span", { class: "nitro-label" }), el("b")));
+  }
+  facts.forEach(([label, text], place) => {
+    const [name, value] = box.children[place].children;
+    setText(name, label);
+    setText(value, text);
+  });
+}
+
+class Programs {
+  constructor() {
+    this.chips = el("div", { class: "nitro-programs" });
+    this.edit = el("div", { class: "nitro-edit" });
+    this.element = el("section", { "aria-label": "compiled programs" }, this.chips, this.edit);
+  }
+
+  update(programs, edit, progress, clock) {
+    const box = this.chips;
+    setText(this.edit, edit);
+    this.edit.hidden = !edit;
+    while (box.children.length > programs.length) box.lastChild.remove();
+    while (box.children.length < programs.length) {
+      box.append(el("div", { class: "nitro-program" },
+        el("span", { class: "nitro-light", "aria-hidden": "true" }), el("b"), el("span", { class: "nitro-outcome" }),
+        el("span", { class: "nitro-why" })));
+    }
+    programs.forEach((program, place) => {
+      const chip = box.children[place];
+      const [, name, outcome, why] = chip.children;
+      const at = progress.note === `compiling ${program.name}` ? progress.note_at : progress.phase_at;
+      setText(name, program.name);
+      setText(outcome, program.busy ? `compiling ${timeSpan(Math.max(0, clock() - at))}`
+        : program.stale ? "stale" : program.outcome || "fresh");
+      const cost = program.cost > 0.05 ? ` (${timeSpan(program.cost)})` : "";
+      const said = [program.stale && !program.busy ? `${program.outcome}; swap takes the edit` : "", program.why + cost]
+        .filter((text) => text.trim()).join(". ");
+      setText(why, said);
+      setAttribute(chip, "title", said || null);
+      setAttribute(chip, "data-state", program.busy ? "busy" : program.stale ? "stale" : "fresh");
+    });
+  }
+}
+
+class Notices {
+  constructor() {
+    this.closed = 0;
+    this.error = el("pre", { class: "nitro-error", role: "alert", tabindex: 0 });
+    this.list = el("div", { class: "nitro-notices", role: "alert" });
+    this.element = el("div", {}, this.error, this.list);
+  }
+
+  update(error, notices) {
+    setText(this.error, error);
+    this.error.hidden = !error;
+    const open = notices.filter((one) => one.id > this.closed);
+    const key = open.map((one) => one.id).join();
+    if (key === this.key) return;
+    this.key = key;
+    this.list.replaceChildren(...open.map((one) => el("div", { class: "nitro-notice" },
+      el("pre", {}, one.text),
+      el("button", {
+        type: "button", class: "nitro-small", "aria-label": "dismiss",
+        onclick: () => { this.closed = one.id; this.update(error, open); },
+      }, "×"))));
+  }
+}
+
+const LOG_LINES = 100;
+
+class Log {
+  constructor() {
+    this.lines = el("div", { class: "nitro-lines", role: "log", tabindex: 0, "aria-label": "log of the run" });
+    this.element = el("details", { class: "nitro-log", open: true }, el("summary", {}, "log"), this.lines);
+  }
+
+  take(lines, anew) {
+    const box = this.lines;
+    const atEnd = box.scrollHeight - box.scrollTop - box.clientHeight < 20;
+    if (anew) box.replaceChildren();
+    for (const one of lines) {
+      box.append(el("div", { "data-kind": one.kind },
+        el("time", {}, clockTime(one.at)), el("span", {}, one.text)));
+    }
+    while (box.children.length > LOG_LINES) box.firstChild.remove();
+    if (atEnd || anew) box.scrollTop = box.scrollHeight;
+    this.element.hidden = !box.children.length;
+  }
+}

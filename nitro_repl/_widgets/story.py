@@ -1,0 +1,99 @@
+"""The story of a run: what was done to it and what it told, as lines and as flags.
+
+Only what is new is read each time; of both the last ones are kept.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections import deque
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from .._text import show
+from .plain import words
+
+LINES, FLAGS = 100, 300
+_SAID = 200  # characters of a line of the log; a notice may have several
+
+Item = dict[str, Any]
+
+_FLAGGED = ("set", "unset", "swap", "undo", "load", "horizon", "not finite")
+"""Commands that change what the curves mean."""
+
+
+class Story:
+    """Lines and flags of one run.
+
+    Args:
+        journal: Has `since(count)`, of entries.
+        log: Has `since(count)`, of lines.
+
+    Attributes:
+        lines: The last lines: "at" (seconds since the epoch), "text", "kind".
+        flags: The last changes: "step", "text", "kind".
+    """
+
+    def __init__(self, journal: Any, log: Any):
+        self._journal, self._log = journal, log
+        self._entries = self._said = 0
+        self.lines: deque[Item] = deque(maxlen=LINES)
+        self.flags: deque[Item] = deque(maxlen=FLAGS)
+
+    def fresh(
+        self, results: Iterable[Mapping[str, Any]] = ()
+    ) -> tuple[list[Item], ...]:
+        """The lines and the flags since the last time.
+
+        Args:
+            results: Lines to take in beside those of journal and log.
+        """
+        entries, self._entries = self._journal.since(self._entries)
+        said, self._said = self._log.since(self._said)
+        lines = [_line(entry) for entry in entries]
+        lines += [
+            {"at": one.at, "text": words(one.text, 8 * _SAID), "kind": "bad"}
+            if one.bad
+            else {"at": one.at, "text": words(one.text, 2 * _SAID), "kind": "told"}
+            for one in said
+        ]
+        lines = sorted([*lines, *map(dict, results)], key=lambda line: line["at"])
+        flags = [_flag(entry) for entry in entries if entry["command"] in _FLAGGED]
+        self.lines.extend(lines)
+        self.flags.extend(flags)
+        return lines[-LINES:], flags[-FLAGS:]
+
+
+def change(entry: Mapping[str, Any]) -> str:
+    """What an entry of the journal says, in words without its step."""
+    command, before, after = entry["command"], entry["before"], entry["after"]
+    if isinstance(after, Mapping):
+        before = before if isinstance(before, Mapping) else {}
+        if command in ("swap", "undo"):
+            return _swapped(entry)
+        pairs = [
+            f"{name} {_short(before.get(name))} → {_short(value)}"
+            for name, value in after.items()
+        ]
+        return words(f"{command} {', '.join(pairs)}")
+    return words(command if after is None else f"{command} {_short(after)}")
+
+
+def _swapped(entry: Mapping[str, Any]) -> str:
+    told = [*(entry.get("why") or ()), *(entry.get("notes") or ())]
+    made = [line for line in told if ": hit" not in str(line)]
+    return words("; ".join(map(str, [entry["command"], *made])))
+
+
+def _line(entry: Mapping[str, Any]) -> Item:
+    at = datetime.datetime.fromisoformat(entry["time"]).timestamp()
+    text = f"step {entry['step']:,}  {change(entry)}"
+    return {"at": at, "text": f"{text}  ({words(entry['by'], 20)})", "kind": "change"}
+
+
+def _flag(entry: Mapping[str, Any]) -> Item:
+    return {"step": entry["step"], "text": change(entry), "kind": entry["command"]}
+
+
+def _short(value: Any) -> str:
+    return "?" if value is None else value if isinstance(value, str) else show(value)
