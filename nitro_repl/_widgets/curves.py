@@ -5,7 +5,6 @@ Sent as float64: what a front end has is what the history has, unless it was thi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -45,12 +44,13 @@ class Curves:
                 self._new[split] = columns
         return kept
 
-    def results(self) -> Iterator[tuple[str, dict[str, float]]]:
-        """The new rows of evaluations, with their splits."""
-        for split, columns in self._new.items():
-            if split != "train":
-                for values in zip(*columns.values(), strict=True):
-                    yield split, dict(zip(columns, map(float, values), strict=True))
+    def results(self) -> dict[str, dict[str, float]]:
+        """The last of the new rows of each split that is evaluated."""
+        return {
+            split: {name: float(column[-1]) for name, column in columns.items()}
+            for split, columns in self._new.items()
+            if split != "train"
+        }
 
     def new(self) -> tuple[Series, list[bytes]]:
         """The rows taken in last, as series and buffers."""

@@ -110,8 +110,7 @@ class Panel:
         live = self.run.live  # asked first, so that the last values are taken in
         self._clicks.flush()
         full = not self._curves.read()
-        results = [_result(*row) for row in self._curves.results()]
-        lines, flags = self._story.fresh(results)
+        lines, flags = self._story.fresh(self._curves.results())
         wanted, self._wanted = self._wanted, False
         if wanted or (full and self._connected):
             self._connected = True
@@ -191,16 +190,6 @@ class Panel:
             changes=list(self._story.flags),
             error=self._look.error(),
         )
-
-
-def _result(split: str, row: Mapping[str, float]) -> Item:
-    numbers = [
-        f"{name}={value:.4g}"
-        for name, value in row.items()
-        if name not in ("step", "epoch")
-    ]
-    text = f"step {int(row['step']):,}  {split}: {' '.join(numbers)}"
-    return {"at": time.time(), "text": text, "kind": "result"}
 
 
 panels: dict[str, Panel] = {}

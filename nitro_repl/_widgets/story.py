@@ -6,17 +6,22 @@ Only what is new is read each time; of both the last ones are kept.
 from __future__ import annotations
 
 import datetime
+import time
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from .._text import show
 from .plain import words
+from .points import AXIS
 
 LINES, FLAGS = 100, 300
+_RESULT_S = 1.0  # between two lines of results; the curves have them all
 _SAID = 200  # characters of a line of the log; a notice may have several
 
 Item = dict[str, Any]
+Results = Mapping[str, Mapping[str, float]]
+"""The last row of a split, by its name."""
 
 _FLAGGED = ("set", "unset", "swap", "undo", "load", "horizon", "not finite")
 """Commands that change what the curves mean."""
@@ -37,16 +42,15 @@ class Story:
     def __init__(self, journal: Any, log: Any):
         self._journal, self._log = journal, log
         self._entries = self._said = 0
+        self._told_at: dict[str, float] = {}
         self.lines: deque[Item] = deque(maxlen=LINES)
         self.flags: deque[Item] = deque(maxlen=FLAGS)
 
-    def fresh(
-        self, results: Iterable[Mapping[str, Any]] = ()
-    ) -> tuple[list[Item], ...]:
+    def fresh(self, results: Results) -> tuple[list[Item], list[Item]]:
         """The lines and the flags since the last time.
 
         Args:
-            results: Lines to take in beside those of journal and log.
+            results: What evaluations gave; where they come fast only some are told.
         """
         entries, self._entries = self._journal.since(self._entries)
         said, self._said = self._log.since(self._said)
@@ -57,11 +61,20 @@ class Story:
             else {"at": one.at, "text": words(one.text, 2 * _SAID), "kind": "told"}
             for one in said
         ]
-        lines = sorted([*lines, *map(dict, results)], key=lambda line: line["at"])
+        lines = sorted([*lines, *self._told(results)], key=lambda line: line["at"])
         flags = [_flag(entry) for entry in entries if entry["command"] in _FLAGGED]
         self.lines.extend(lines)
         self.flags.extend(flags)
         return lines[-LINES:], flags[-FLAGS:]
+
+    def _told(self, results: Results) -> list[Item]:
+        now = time.time()
+        due = [s for s in results if now - self._told_at.get(s, 0.0) >= _RESULT_S]
+        self._told_at |= dict.fromkeys(due, now)
+        return [
+            {"at": now, "text": _result(split, results[split]), "kind": "result"}
+            for split in due
+        ]
 
 
 def change(entry: Mapping[str, Any]) -> str:
@@ -93,6 +106,11 @@ def _line(entry: Mapping[str, Any]) -> Item:
 
 def _flag(entry: Mapping[str, Any]) -> Item:
     return {"step": entry["step"], "text": change(entry), "kind": entry["command"]}
+
+
+def _result(split: str, row: Mapping[str, float]) -> str:
+    numbers = (f"{n}={value:.4g}" for n, value in row.items() if n not in AXIS)
+    return words(f"step {int(row['step']):,}  {split}: {' '.join(numbers)}")
 
 
 def _short(value: Any) -> str:

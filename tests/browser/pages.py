@@ -43,6 +43,7 @@ const factory = (await import(URL.createObjectURL(
   new Blob([{script}], {{ type: "text/javascript" }})))).default;
 const widget = factory();
 widget.initialize({{ model }});
+globalThis.view = () => document.getElementById("root").nitro;
 globalThis.close = widget.render({{ model, el: document.getElementById("root") }});
 globalThis.ready = true;
 </script></body></html>"""

@@ -37,7 +37,7 @@ class ValueRow {
   constructor(about, send) {
     this.name = about.name;
     this.send = send;
-    this.touched = 0;
+    this.touched = -Infinity;
     this.timer = null;
     this.scale = scaleOf(about);
     const label = `value of ${about.name}`;
@@ -108,23 +108,22 @@ class ValueRow {
       this.write(this.last);
       if (this.slider) this.slider.value = String(this.scale.place(this.last));
     }
-    if (this.timer) return;
-    this.ship();
-    this.timer = setTimeout(() => {
-      this.timer = null;
-      if (this.shipped !== this.last) this.ship();
-    }, SEND_MS);
+    if (!this.timer) this.ship();
   }
 
   ship() {
-    this.shipped = this.last;
-    this.send("set", { name: this.name, value: this.last });
+    const sent = this.last;
+    this.send("set", { name: this.name, value: sent });
+    this.timer = setTimeout(() => {
+      this.timer = null;
+      if (this.last !== sent) this.ship();
+    }, SEND_MS);
   }
 
   press() {
     if (this.action === "override") this.send("override", { name: this.name, value: this.about.next ?? this.about.value });
     else if (this.action) this.send("unset", { name: this.name });
-    this.touched = 0;
+    this.touched = -Infinity;
   }
 }
 

@@ -1,0 +1,264 @@
+"""The front end alone, in a real browser: what it draws, and what it sends."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+from tests.browser.pages import BarePage
+
+pytestmark = pytest.mark.browser
+
+EVIL = "<img src=x onerror=globalThis.hurt=1>"
+
+
+def value(name, **about):
+    about = {"value": 1.0, "next": 1.0, "default": 1.0, "changed": False} | about
+    about = {"follows": "", "kind": "float", "bounds": [0, 3], "log": False} | about
+    return {"name": name, "doc": "", "hyper": False, **about}
+
+
+def state(**changes):
+    progress = {
+        "step": 40, "total": 100, "epoch": 2, "epochs": 5, "loss": 0.5, "rate": 10.0,
+        "eta": 6.0, "wait": 0.25, "phase": "stepping", "phase_at": 0, "note": "",
+        "note_at": 0, "epoch_steps": 20,
+    }  # fmt: skip
+    programs = [
+        {"name": "loss", "outcome": "compiled", "why": "loss() changed", "cost": 1.0,
+         "stale": True, "busy": False},
+    ]  # fmt: skip
+    return {
+        "head": {"run": "r-1", "experiment": "Tiny", "live": True, "ended": False},
+        "progress": progress,
+        "values": [value("smoothing")],
+        "programs": programs,
+        "error": "",
+        "waiting": [],
+        "notices": [],
+        **changes,
+    }
+
+
+def message(kind, base, series=(), **changes):
+    told = {"t": kind, "base": base, "next": base + 1, "now": time.time()}
+    told |= {"series": list(series), "state": {}, "lines": [], "flags": [], "heard": []}
+    return told | changes
+
+
+def curve(name, x, y, split="train"):
+    series = {"split": split, "name": name, "label": name, "x": 0, "y": 1}
+    return [series], [np.asarray(a, "<f8").tobytes() for a in (x, y)]
+
+
+@pytest.fixture
+def bare(browser):
+    made = BarePage(browser)
+    yield made
+    made.close()
+    assert made.errors == []
+
+
+@pytest.fixture
+def drawn(bare):
+    """A page with a panel of 40 steps."""
+    series, buffers = curve("loss", np.arange(1, 41), np.linspace(1, 0.1, 40))
+    bare.deliver(message("full", 0, series, state=state()), buffers)
+    bare.page.wait_for_function("view().charts.losses.axes")
+    return bare
+
+
+def points(bare):
+    """Steps and values that the page has of the loss."""
+    return bare.page.evaluate(
+        "(() => { const p = [...view().charts.store.values()][0];"
+        " return [[...p.x.slice(0, p.count)], [...p.y.slice(0, p.count)]] })()"
+    )
+
+
+def says(bare, verb):
+    return [m for m in bare.sent() if m.get("verb") == verb]
+
+
+def test_it_asks_until_it_gets_everything(bare):
+    bare.page.wait_for_function("sent.filter(m => m.t === 'hello').length >= 2")
+    assert bare.page.locator(".nitro-waiting").is_visible()
+    bare.deliver(message("new", 7), [])
+    assert bare.page.locator(".nitro-waiting").is_visible()
+    bare.deliver(message("full", 8, state=state()), [])
+    assert bare.page.locator(".nitro-body").is_visible()
+    asked = len(bare.sent())
+    bare.page.wait_for_timeout(700)
+    assert len(bare.sent()) == asked, "it has what it needs"
+
+
+def test_points_are_appended_and_a_gap_asks_for_everything(drawn):
+    series, buffers = curve("loss", [41, 42], [0.25, 0.125])
+    drawn.deliver(message("new", 1, series), buffers)
+    x, y = points(drawn)
+    assert x == list(range(1, 43))
+    assert y[-2:] == [0.25, 0.125]
+    asked = len(drawn.sent())
+    drawn.deliver(message("new", 3, series), buffers)
+    assert drawn.sent()[asked:] == [{"t": "hello"}]
+    assert points(drawn)[0] == x, "what may have a hole is not drawn"
+    series, buffers = curve("loss", [1, 2, 3], [3, 2, 1])
+    drawn.deliver(message("full", 9, series, state=state()), buffers)
+    assert points(drawn) == [[1, 2, 3], [3, 2, 1]]
+
+
+def test_something_is_really_drawn(drawn):
+    count = (
+        "(() => { const c = view().charts.losses.canvas;"
+        " const d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;"
+        " let n = 0; for (let i = 0; i < d.length; i += 4)"
+        " n += d[i + 3] > 200 && d[i] < 90 && d[i + 2] > 180; return n })()"
+    )
+    assert drawn.page.evaluate(count) > 300, "no blue line"
+
+
+def test_html_in_names_values_lines_and_errors_is_text(drawn):
+    notice = {"id": 1, "at": 0.0, "text": EVIL}
+    program = state()["programs"][0] | {"name": EVIL, "why": EVIL}
+    evil = state(
+        head={"run": EVIL, "experiment": EVIL, "live": True, "ended": False},
+        values=[value(EVIL, value=EVIL, next=EVIL, doc=EVIL, kind="array")],
+        programs=[program],
+        error=EVIL,
+        waiting=[{"verb": EVIL, "at": 0.0}],
+        notices=[notice],
+    )
+    series, buffers = curve(EVIL, [1, 2], [1, 2], split=EVIL)
+    told = {"lines": [{"at": 0.0, "text": EVIL, "kind": EVIL}]}
+    told["flags"] = [{"step": 1, "text": EVIL, "kind": "set"}]
+    drawn.deliver(message("new", 1, series, state=evil, **told), buffers)
+    page = drawn.page
+    page.wait_for_timeout(200)
+    assert page.locator("#root img").count() == 0
+    assert page.evaluate("globalThis.hurt === undefined")
+    assert page.locator("#root").inner_text().count(EVIL) >= 9
+
+
+def test_buttons_say_their_verb_and_a_click_that_waits_is_said_to(drawn):
+    page = drawn.page
+    assert page.get_by_role("button", name="Resume").is_disabled()
+    page.locator(".nitro-count").fill("7")
+    page.get_by_role("button", name="Advance").click()
+    page.get_by_role("button", name="Pause").click()
+    [asked] = says(drawn, "advance")
+    assert asked["given"] == {"n": 7}
+    [pause] = says(drawn, "pause")
+    note = page.locator(".nitro-note")
+    note.get_by_text("pause is queued: the kernel is busy").wait_for()
+    waiting = [{"verb": "pause", "at": time.time() - 5}]
+    heard = [asked["id"], pause["id"]]
+    drawn.deliver(message("new", 1, state={"waiting": waiting}, heard=heard), [])
+    assert note.inner_text() == "pause waits for the next step boundary"
+    drawn.deliver(message("new", 2, state={"waiting": []}), [])
+    assert note.inner_text() == ""
+
+
+def test_a_drag_sends_few_values_and_always_the_last(drawn):
+    slider = drawn.page.locator(".nitro-slider")
+    box = slider.bounding_box()
+    left, middle = box["x"], box["y"] + box["height"] / 2
+    drawn.page.mouse.move(left + box["width"] / 3, middle)
+    drawn.page.mouse.down()
+    begun = time.monotonic()
+    for place in range(200):
+        drawn.page.mouse.move(left + box["width"] * (1 + place / 100) / 3, middle)
+        if place == 100:  # what the kernel says does not fight the hand
+            old = [value("smoothing", value=0.1, next=0.1)]
+            drawn.deliver(message("new", 1, state={"values": old}), [])
+    drawn.page.mouse.up()
+    took = time.monotonic() - begun
+    drawn.page.wait_for_timeout(150)
+    sent = [m["given"]["value"] for m in says(drawn, "set")]
+    assert 1 < len(sent) <= 10 * took + 3
+    assert sent[-1] == pytest.approx(3.0, abs=0.1)
+    assert drawn.page.locator(".nitro-box").input_value() == str(sent[-1]).rstrip(".0")
+    drawn.page.wait_for_function("document.querySelector('.nitro-box').value === '0.1'")
+
+
+def test_a_box_takes_numbers_alone(drawn):
+    box = drawn.page.locator(".nitro-box")
+    box.fill("1e-3")
+    box.press("Enter")
+    assert says(drawn, "set")[-1]["given"] == {"name": "smoothing", "value": 0.001}
+    box.fill("much")
+    box.press("Enter")
+    assert box.get_attribute("aria-invalid") == "true"
+    assert len(says(drawn, "set")) == 1
+
+
+def test_a_scheduled_value_is_locked_until_it_is_overridden(drawn):
+    rows = [value("smoothing", follows="scheduled", next=0.5)]
+    drawn.deliver(message("new", 1, state={"values": rows}), [])
+    page = drawn.page
+    assert page.locator(".nitro-box").is_disabled()
+    assert page.locator(".nitro-box").input_value() == "0.5"
+    page.get_by_role("button", name="override").click()
+    assert says(drawn, "override")[0]["given"] == {"name": "smoothing", "value": 0.5}
+    rows = [value("smoothing", follows="set, not scheduled", next=0.5)]
+    drawn.deliver(message("new", 2, state={"values": rows}), [])
+    assert page.locator(".nitro-box").is_enabled()
+    page.get_by_role("button", name="back to schedule").click()
+    assert says(drawn, "unset")[0]["given"] == {"name": "smoothing"}
+
+
+def test_keys_read_values_and_zoom(drawn):
+    page = drawn.page
+    flags = [{"step": 30, "text": "set smoothing 0.1 → 0.2", "kind": "set"}]
+    drawn.deliver(message("new", 1, flags=flags), [])
+    canvas = page.locator(".nitro-canvas").first
+    canvas.focus()
+    page.keyboard.press("Home")
+    page.wait_for_function("document.querySelector('.nitro-value').textContent === '1'")
+    assert page.locator(".nitro-readout").inner_text().startswith("step 1 ")
+    page.keyboard.press("End")
+    for _ in range(25):
+        page.keyboard.press("ArrowLeft")
+    page.get_by_text("⚑ step 30 set smoothing 0.1 → 0.2").wait_for()
+    page.keyboard.press("+")
+    assert page.evaluate("view().charts.zoom[1] - view().charts.zoom[0]") < 21
+    page.keyboard.press("0")
+    assert page.evaluate("view().charts.zoom") is None
+
+
+@pytest.mark.parametrize("width", [1200, 500])
+@pytest.mark.parametrize("dark", [False, True])
+def test_nothing_is_cut_off_and_colours_follow_the_theme(browser, width, dark):
+    bare = BarePage(browser, width, dark)
+    series, buffers = curve("loss", [1, 2, 3], [3, 2, 1])
+    long = state(values=[value("a_value_with_quite_a_long_name" * 2)])
+    bare.deliver(message("full", 0, series, state=long), buffers)
+    page = bare.page
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    lightness = (
+        "((name) => getComputedStyle(document.querySelector('.nitro-panel'))[name]"
+        ".match(/\\d+/g).slice(0, 3).map(Number).reduce((a, b) => a + b))"
+    )
+    text, back = (page.evaluate(f"{lightness}('{n}')") for n in ("color", "background"))
+    assert (text > back) is dark
+    assert abs(text - back) > 400
+    bare.close()
+    assert bare.errors == []
+
+
+def test_80_000_points_are_drawn_in_a_frame(bare):
+    x = np.arange(20_000)
+    all_series, all_buffers = [], []
+    for place, name in enumerate(("loss", "b_loss", "c_loss", "d_loss")):
+        [series], buffers = curve(name, x, np.sin(x / 500 + place) + 2)
+        series |= {"x": 2 * place, "y": 2 * place + 1}
+        all_series.append(series)
+        all_buffers += buffers
+    bare.deliver(message("full", 0, all_series, state=state()), all_buffers)
+    bare.page.wait_for_function("view().charts.losses.axes")
+    times = bare.page.evaluate(
+        "Array.from({ length: 20 }, () => { view().charts.draw();"
+        " return view().charts.drawMs }).sort((a, b) => a - b)"
+    )
+    assert times[10] < 33
