@@ -35,6 +35,7 @@ def state(**changes):
         "progress": progress,
         "values": [value("smoothing")],
         "programs": programs,
+        "edit": "",
         "error": "",
         "waiting": [],
         "notices": [],
@@ -126,6 +127,7 @@ def test_html_in_names_values_lines_and_errors_is_text(drawn):
         head={"run": EVIL, "experiment": EVIL, "live": True, "ended": False},
         values=[value(EVIL, value=EVIL, next=EVIL, doc=EVIL, kind="array")],
         programs=[program],
+        edit=EVIL,
         error=EVIL,
         waiting=[{"verb": EVIL, "at": 0.0}],
         notices=[notice],
@@ -138,7 +140,7 @@ def test_html_in_names_values_lines_and_errors_is_text(drawn):
     page.wait_for_timeout(200)
     assert page.locator("#root img").count() == 0
     assert page.evaluate("globalThis.hurt === undefined")
-    assert page.locator("#root").inner_text().count(EVIL) >= 9
+    assert page.locator("#root").inner_text().count(EVIL) >= 10
 
 
 def test_buttons_say_their_verb_and_a_click_that_waits_is_said_to(drawn):

@@ -125,6 +125,16 @@ def test_programs_say_what_came_of_them_and_which_are_stale(book, show):
         assert any(flag["kind"] == "swap" for flag in front.flags)
 
 
+def test_hooks_that_are_no_programs_are_named_too(book, show):
+    book.cell("class Own(Tiny):\n    pass")
+    with live(book, name="Own", steps=1) as run:
+        front = show(run)
+        front.hello()
+        book.cell("@Own.hook\ndef finalize_metrics(self, totals, split): return totals")
+        panels.moved()
+        front.until(lambda: "finalize_metrics" in front.state["edit"])
+
+
 def test_the_panel_ends_with_the_run_and_still_answers(book, show):
     with live(book, steps=2) as run:
         front = show(run)
