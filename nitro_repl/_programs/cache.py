@@ -7,9 +7,7 @@ the trace read, nothing run that no name leads to. In doubt, trace and compare.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Hashable
-from dataclasses import dataclass
 from typing import Any
 
 from rich.console import RenderableType
@@ -22,31 +20,14 @@ from .candidate import Candidate, candidate, unsound
 from .captured import constants_of, warn_of
 from .key import Source, signature, trace_settings
 from .ledger import Ledger
-from .lift import Groups, lift, origin, placed, words
-from .lower import Lowered, lower
+from .lift import placed, words
+from .maker import Made, Maker
 from .report import Reasons
-from .shelf import Shelf, Variant
+from .shelf import Shelf
 from .skeleton import Skeleton, skeleton
 from .spec import Asker, Event, Program, Spec
 
 LIMIT = 64
-
-
-@dataclass(frozen=True)
-class _Made:
-    """An executable for one trace, and what it took to get it.
-
-    Attributes:
-        groups: Constants of the trace that it takes as inputs.
-    """
-
-    executable: Any
-    hash: str
-    outcome: str
-    groups: Groups = ()
-    shareable: bool = True
-    lower_s: float = 0.0
-    compile_s: float = 0.0
 
 
 class ProgramCache(View):
@@ -59,6 +40,7 @@ class ProgramCache(View):
 
     def __init__(self, limit: int = LIMIT) -> None:
         self._shelf = Shelf(limit)
+        self._maker = Maker(self._shelf)
         self._ledger = Ledger()
 
     # ---- looking up
@@ -78,7 +60,7 @@ class ProgramCache(View):
         traced = candidate(spec, source)
         warn_of(spec.name, traced.prints, constants_of(traced.closed))
         flat = skeleton(traced.closed)
-        made = self._make(spec, traced, flat)
+        made = self._maker.make(spec, traced, flat, asker.experiment)
         program = _program(spec, traced, flat, made)
         if not program.unsound:
             self._shelf.keep(_base(spec, traced.model), program, traced.source)
@@ -96,56 +78,6 @@ class ProgramCache(View):
     def _evict(self, asker: Asker) -> None:
         for name, digest in self._shelf.evict():
             self._ledger.evicted(name, digest, self._shelf.limit, asker)
-
-    def _make(self, spec: Spec, traced: Candidate, flat: Skeleton | None) -> _Made:
-        """Share what is compiled, constants apart; else lower and compile."""
-        if flat is None:
-            return self._compiled(spec, traced, traced.closed, ())
-        key = _family(spec, traced, flat)
-        known = self._shelf.variant(key, flat.tokens)
-        if known is not None:
-            return _Made(known.executable, known.hash, "rebound", known.groups)
-        groups = self._shelf.changed(
-            key, flat.tokens, lambda position: origin(flat.constants[position])
-        )
-        closed = traced.closed
-        if groups:
-            try:
-                closed = lift(closed, flat, groups)
-            except Exception:  # where no input can stand they stay constants
-                groups = ()
-        made = self._compiled(spec, traced, closed, groups)
-        if made.shareable:
-            variant = Variant(flat.tokens, groups, made.hash, made.executable)
-            self._shelf.add_variant(key, variant)
-        return made
-
-    def _compiled(
-        self, spec: Spec, traced: Candidate, closed: Any, groups: Groups
-    ) -> _Made:
-        """Compile, or share what is compiled or being compiled under the same hash."""
-        slots = (*traced.inputs, *(("constant", i) for i in range(len(groups))))
-        lowered = lower(spec.name, closed, slots, spec.donate, spec.options)
-
-        def made(executable: Any, outcome: str, seconds: float) -> _Made:
-            return _Made(
-                executable, lowered.hash, outcome, groups, lowered.shareable,
-                lowered.seconds, seconds,
-            )  # fmt: skip
-
-        if not lowered.shareable:
-            return made(*_compile(spec.name, lowered))
-        future, mine = self._shelf.reserve(spec.name, lowered.hash)
-        if not mine:
-            return made(future.result(), "retraced", 0.0)
-        try:
-            executable, outcome, seconds = _compile(spec.name, lowered)
-        except BaseException as error:
-            self._shelf.drop(lowered.hash)
-            future.set_exception(error)
-            raise
-        future.set_result(executable)
-        return made(executable, outcome, seconds)
 
     # ---- telling
 
@@ -209,6 +141,7 @@ class ProgramCache(View):
     def clear(self) -> None:
         """Forget every program and event; live runs keep the programs they hold."""
         self._shelf.clear()
+        self._maker.clear()
         self._ledger.clear()
 
     def __rich__(self) -> RenderableType:
@@ -219,24 +152,8 @@ programs = ProgramCache()
 """The process-wide cache."""
 
 
-def _compile(name: str, lowered: Lowered) -> tuple[Any, str, float]:
-    """The executable, whether XLA made it or it came from disk, and seconds."""
-    started = time.perf_counter()
-    try:
-        with persistent.compiling() as found:
-            executable = lowered.compile()
-    except Exception as error:
-        raise ProgramError(
-            f"XLA could not compile `{name}`: {str(error).strip()[:300]}",
-            where=f"program `{name}`",
-            fix="undo the last edit, or make the shapes smaller if memory ran out",
-        ) from error
-    outcome = "loaded" if found.loaded else "compiled"
-    return executable, outcome, time.perf_counter() - started
-
-
 def _program(
-    spec: Spec, traced: Candidate, flat: Skeleton | None, made: _Made
+    spec: Spec, traced: Candidate, flat: Skeleton | None, made: Made
 ) -> Program:
     constants = [flat.constants[group[0]] for group in made.groups] if flat else []
     reads, model = traced.trace.reads, traced.model
@@ -291,9 +208,3 @@ def _base(spec: Spec, model: Fingerprint | None) -> Hashable:
         spec.name, spec.form, signature(spec.fixed), content, spec.extra, spec.donate,
         spec.options, trace_settings(),
     )  # fmt: skip
-
-
-def _family(spec: Spec, traced: Candidate, flat: Skeleton) -> Hashable:
-    """What programs share that may differ in constants."""
-    donated = tuple(slot[0] in spec.donate for slot in traced.inputs)
-    return (spec.name, donated, spec.options, trace_settings(), flat.key)

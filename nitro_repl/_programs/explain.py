@@ -103,8 +103,17 @@ def gone_error(reason: str, user: str) -> HookError:
 
 def place_in(source: Any) -> str:
     """The user's place in what JAX knows of an equation's source, or ''."""
-    frames = getattr(getattr(source, "traceback", None), "frames", ())
-    return _first_of_the_user((f.file_name, f.line_num) for f in frames)
+    return _first_of_the_user((f.file_name, f.line_num) for f in _frames(source))
+
+
+def function_in(source: Any) -> str:
+    """The name of the user's function in what JAX knows of a source, or ''."""
+    of_user = (f.function_name for f in _frames(source) if _is_users(f.file_name))
+    return next(of_user, "")
+
+
+def _frames(source: Any) -> Sequence[Any]:
+    return getattr(getattr(source, "traceback", None), "frames", ())
 
 
 def hook_error(what: str, error: Exception) -> HookError:
@@ -146,7 +155,8 @@ def _runtime_error(what: str, text: str) -> HookError:
 
 
 def _first_of_the_user(places: Iterable[tuple[str, int]]) -> str:
-    for name, line in places:
-        if not is_ours(name) and not any(part in name for part in LIBRARY):
-            return place_of(name, line)
-    return ""
+    return next((place_of(*place) for place in places if _is_users(place[0])), "")
+
+
+def _is_users(filename: str) -> bool:
+    return not is_ours(filename) and not any(part in filename for part in LIBRARY)

@@ -22,6 +22,26 @@ from .trace import epoch
 Groups = tuple[tuple[int, ...], ...]
 """Positions of constants; one input for each group."""
 
+_GROUPED = 16  # more constants than this share an input where they come from one place
+
+
+def groups_of(skeleton: Skeleton, shared: Mapping[int, Hashable]) -> Groups:
+    """The inputs that constants become: one each, or one for many of one place.
+
+    Args:
+        skeleton: What the constants are of.
+        shared: Position -> what those share that may be one input.
+    """
+    positions = sorted(shared)
+    if len(positions) <= _GROUPED:
+        return tuple((position,) for position in positions)
+    groups: dict[Hashable, list[int]] = {}
+    for p in positions:
+        constant = skeleton.constants[p]
+        alike = shared[p], constant.token, _origin(constant)
+        groups.setdefault(alike, []).append(p)
+    return tuple(map(tuple, groups.values()))
+
 
 def lift(closed: core.ClosedJaxpr, skeleton: Skeleton, groups: Groups) -> Any:
     """A closed jaxpr that takes one input more for each group of constants.
@@ -63,8 +83,7 @@ def words(constant: Constant) -> str:
     return f"{number} ({place})" if place else number
 
 
-def origin(constant: Constant) -> Hashable:
-    """What constants share that may be one input."""
+def _origin(constant: Constant) -> Hashable:
     weak = getattr(constant.aval, "weak_type", False)
     return place_in(constant.source), str(constant.aval), weak
 

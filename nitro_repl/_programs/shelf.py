@@ -19,7 +19,6 @@ from .lift import Groups
 from .spec import Program
 
 _PER_EXECUTABLE = 16  # programs of one executable: as many values of its constants
-_GROUPED = 16  # more constants than this share an input where they come from one place
 
 Reads = tuple[Read, ...]
 Digests = tuple[Hashable, ...]
@@ -122,29 +121,25 @@ class Shelf:
                     return variant
         return None
 
-    def changed(self, key: Hashable, tokens: tuple[bytes, ...], places: Any) -> Groups:
+    def changed(self, key: Hashable, tokens: tuple[bytes, ...]) -> dict[int, Hashable]:
         """The constants to make inputs: those that change, and those that once did.
 
         Args:
             key: Of the skeleton.
             tokens: The constants now.
-            places: Position -> where it stands and of what kind it is, asked only if
-                there are many.
+
+        Returns:
+            Position -> what constants share that may be one input.
         """
         with self._lock:
             family = self._families.get(key)
             if family is None:
-                return ()
+                return {}
             nearest, latest = family.variants[-1], family.latest
         positions = {p for group in nearest.groups for p in group}
         pairs = enumerate(zip(tokens, nearest.tokens, strict=True))
         positions |= {position for position, (new, old) in pairs if new != old}
-        if len(positions) <= _GROUPED:
-            return tuple((position,) for position in sorted(positions))
-        groups: dict[Hashable, list[int]] = {}
-        for p in sorted(positions):
-            groups.setdefault((latest[p], tokens[p], places(p)), []).append(p)
-        return tuple(map(tuple, groups.values()))
+        return {position: latest[position] for position in positions}
 
     def add_variant(self, key: Hashable, variant: Variant) -> None:
         """Remember a variant, while its executable is held."""
@@ -166,6 +161,11 @@ class Shelf:
                 return held.future, False
             held = self._held[digest] = _Held(name, Future())
             return held.future, True
+
+    def holds(self, digest: str) -> bool:
+        """Whether an executable of this hash is here, or being compiled."""
+        with self._lock:
+            return digest in self._held
 
     def drop(self, digest: str) -> None:
         """Forget an executable and all that leads to it."""
