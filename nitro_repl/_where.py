@@ -14,6 +14,7 @@ from types import CodeType, TracebackType
 
 _IPYTHON_INPUT = re.compile(r"<ipython-input-(\d+)-")
 _resolvers: list[Callable[[str], int | None]] = []
+_setters: list[Callable[[str, str], str]] = []
 _PACKAGE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -26,6 +27,23 @@ def unregister_cells(resolve: Callable[[str], int | None]) -> None:
     """Remove what `register_cells` added."""
     if resolve in _resolvers:
         _resolvers.remove(resolve)
+
+
+def register_setters(resolve: Callable[[str, str], str]) -> None:
+    """Add a function: a notebook's name and value in words -> `In [7]`, or ''."""
+    _setters.append(resolve)
+
+
+def unregister_setters(resolve: Callable[[str, str], str]) -> None:
+    """Remove what `register_setters` added."""
+    if resolve in _setters:
+        _setters.remove(resolve)
+
+
+def cell_that_set(name: str, text: str) -> str:
+    """The cell that gave a notebook's name this value, or ''."""
+    found = (resolve(name, text) for resolve in _setters)
+    return next(filter(None, found), "")
 
 
 def cell_of(filename: str) -> str:

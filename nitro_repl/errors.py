@@ -34,7 +34,12 @@ class NitroError(Exception):
         what: What is wrong, in the user's own names.
         where: Hook, field, batch key, cell or file:line.
         fix: What to write instead, the best remedy first.
+
+    Attributes:
+        frames: The user's own frames, outermost first, if their code raised.
     """
+
+    frames: tuple[str, ...] = ()
 
     def __init__(self, what: str, *, where: str = "", fix: str = ""):
         super().__init__(what)
@@ -43,7 +48,8 @@ class NitroError(Exception):
         self.fix = fix
 
     def __reduce__(self):
-        return (_rebuild, (type(self), self.what, self.where, self.fix))
+        parts = (self.what, self.where, self.fix, self.frames)
+        return (_rebuild, (type(self), *parts))
 
     def __str__(self) -> str:
         lines = [self.what]
@@ -56,8 +62,8 @@ class NitroError(Exception):
         return "\n".join(lines)
 
     def _render_traceback_(self) -> list[str]:
-        """Show the message alone in IPython; our own frames help nobody."""
-        return [f"{type(self).__name__}: {self}"]
+        """Show the user's frames and the message in IPython; ours help nobody."""
+        return [*self.frames, f"{type(self).__name__}: {self}"]
 
 
 class ExperimentError(NitroError):
@@ -133,5 +139,9 @@ def suggest(name: str, known: Iterable[str]) -> str:
     return f"one of: {', '.join(known)}" if known else "there are none"
 
 
-def _rebuild(cls: type[NitroError], what: str, where: str, fix: str) -> NitroError:
-    return cls(what, where=where, fix=fix)
+def _rebuild(
+    cls: type[NitroError], what: str, where: str, fix: str, frames: tuple[str, ...]
+) -> NitroError:
+    made = cls(what, where=where, fix=fix)
+    made.frames = frames
+    return made

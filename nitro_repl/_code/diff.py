@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from .assigned import assigned
 from .fingerprint import Fingerprint, Part
 
 CHAIN = 5  # names of a call chain that are spelled out
@@ -25,11 +26,14 @@ def explain(old: Fingerprint, new: Fingerprint) -> list[str]:
     before, after = _by_name(old.parts), _by_name(new.parts)
     exact: list[str] = []
     vague: list[str] = []
-    for key, part in after.items():
-        was = before.get(key)
-        if was is not None and was.digest != part.digest:
-            sentences = list(_changes(was, part))
-            (exact if _is_exact(was, part) else vague).extend(sentences)
+    changed = [
+        (before[key], part)
+        for key, part in after.items()
+        if key in before and before[key].digest != part.digest
+    ]
+    for was, part in _told_once(changed):
+        sentences = list(_changes(was, part))
+        (exact if _is_exact(was, part) else vague).extend(sentences)
     added = [after[key] for key in after if key not in before]
     gone = [before[key] for key in before if key not in after]
     lost = [_lost(part) for part in added if part.kind in LOST]
@@ -49,6 +53,18 @@ def _by_name(parts: tuple[Part, ...]) -> dict[tuple[str, str, int], Part]:
     return named
 
 
+def _told_once(pairs: list[tuple[Part, Part]]) -> Iterator[tuple[Part, Part]]:
+    """All but globals that are told by another name, and modules by what is in them."""
+    homes: set[tuple[str, str]] = set()
+    inside = {part.name.rpartition(".")[0] for _, part in pairs if part.home}
+    for was, part in pairs:
+        if part.home is None:
+            yield was, part
+        elif part.home not in homes and part.name not in inside:
+            homes.add(part.home)
+            yield was, part
+
+
 def _is_exact(was: Part, part: Part) -> bool:
     if part.kind == "function":
         return was.shape == part.shape
@@ -61,7 +77,9 @@ def _changes(was: Part, part: Part) -> Iterator[str]:
     elif part.kind == "class":
         yield f"class {part.name} changed{_at(part)}"
     elif was.text != part.text and was.text and part.text:
-        yield f"{_noun(part)} {was.text} -> {part.text}{_inside(part)}"
+        at = assigned(*part.home, part.text) if part.home else ""
+        change = f"{_noun(part)} {was.text} -> {part.text}"
+        yield change + (f", {at}" if at else "") + _inside(part)
     else:
         yield f"{_noun(part)} changed{_inside(part)}"
 
@@ -108,15 +126,15 @@ def _vanished(parts: list[Part]) -> Iterator[str]:
 
 
 def _noun(part: Part) -> str:
-    noun = NOUNS.get(part.kind, "")
+    noun = "" if part.home and "." in part.name else NOUNS.get(part.kind, "")
     return f"{noun} {part.name}" if noun else part.name or "the value"
 
 
 def _inside(part: Part) -> str:
-    """Where the code stands that reads a global or a captured value."""
-    if part.kind in ("global", "closure") and part.via:
+    """The code that reads a global; of a captured value, with its place."""
+    if part.kind == "closure" and part.via:
         return f" in {part.via[-1]}{_at(part)}"
-    return ""
+    return f", read by {part.via[-1]}" if part.kind == "global" and part.via else ""
 
 
 def _at(part: Part) -> str:

@@ -37,6 +37,7 @@ class Part:
         via: The chain of functions from the root to it.
         constants: The numbers and strings of a function, in order.
         shape: The digest of a function with these blanked, else ''.
+        home: Of a global: its module, and its name there.
     """
 
     kind: str
@@ -47,6 +48,7 @@ class Part:
     via: tuple[str, ...]
     constants: tuple[Any, ...]
     shape: str = ""
+    home: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,4 +173,5 @@ def _part(piece: Piece) -> Part:
         via=piece.via(),
         constants=piece.constants,
         shape=piece.shape,
+        home=piece.home,
     )

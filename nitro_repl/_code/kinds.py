@@ -204,7 +204,10 @@ def expand_module(walk: Walk, value: Any, piece: Piece, kids: list[int]) -> str:
     for name, held in sorted(vars(value).items()):
         if name in MODULE_NOTES or (main and (name.startswith("_") or name in HISTORY)):
             continue
-        label.append(f"{name} {data(walk, 'global', name, held, piece, kids)}")
+        said = f"{piece.name}.{name}" if piece.kind == "global" else name
+        home = (value.__name__, name)
+        held_as = data(walk, "global", said, held, piece, kids, home=home)
+        label.append(f"{name} {held_as}")
     return "\n".join(label)
 
 

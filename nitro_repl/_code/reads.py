@@ -85,8 +85,10 @@ class Body:
     def _item(self, value: Any) -> str:
         return self.walk.item(value, self.own, self.kids)
 
-    def _data(self, kind: str, name: str, value: Any) -> str:
-        return data(self.walk, kind, name, value, self.own, self.kids)
+    def _data(
+        self, kind: str, name: str, value: Any, home: tuple[str, str] | None = None
+    ) -> str:
+        return data(self.walk, kind, name, value, self.own, self.kids, home=home)
 
     def _unsound(self, what: str) -> None:
         self.walk.unsound(self.own, what, self.info.digest)
@@ -117,6 +119,7 @@ class Body:
     def _follow(self, value: Any, read: Read) -> str:
         """A value and the attributes that the code takes from it."""
         chain, i, copied = (read.name, *read.attrs), 1, ""
+        home = str(self.function.__globals__.get("__name__")), read.name
         while isinstance(value, types.ModuleType):
             if not origin.is_user_module(value):
                 return self._library_chain(value, chain, i, read.called)
@@ -126,8 +129,9 @@ class Body:
             if found is MISSING:
                 return self.walk.left("undefined", ".".join(chain[: i + 1]), self.own)
             copied += self._copied(vars(value), chain[i], found)
+            home = value.__name__, chain[i]
             value, i = found, i + 1
-        return copied + self._value(value, chain, i)
+        return copied + self._value(value, chain, i, home)
 
     def _copied(self, space: dict[str, Any], name: str, value: Any) -> str:
         """A label for a name that an import bound to what is gone from its file."""
@@ -137,7 +141,9 @@ class Body:
         self._unsound(f"{IMPORTED} {said}")
         return f"{self.walk.left('gone', said, self.own)} "
 
-    def _value(self, value: Any, chain: tuple[str, ...], i: int) -> str:
+    def _value(
+        self, value: Any, chain: tuple[str, ...], i: int, home: tuple[str, str]
+    ) -> str:
         """What the first names of a chain stand for, and what is taken of that."""
         said = ".".join(chain[:i])
         if self.is_owner(value) and not self.walk.whole_owner:
@@ -145,13 +151,13 @@ class Body:
         if isinstance(value, type) and i < len(chain) and origin.is_user_class(value):
             member = _class_member(value, chain[i])
             if member is not MISSING:
-                said = f"{said}.{chain[i]}"
-                return f"{said} {self._data('attribute', said, member)}"
+                said, home = f"{said}.{chain[i]}", (home[0], f"{home[1]}.{chain[i]}")
+                return f"{said} {self._data('attribute', said, member, home)}"
         # One piece for one global, however many functions read it.
         if (said, id(value)) in self.walk.told:
             return f"{said} {self._item(value)}"
         self.walk.told.add((said, id(value)))
-        return f"{said} {self._data('global', said, value)}"
+        return f"{said} {self._data('global', said, value, home)}"
 
     def _library_chain(
         self, value: Any, chain: tuple[str, ...], i: int, called: bool

@@ -80,12 +80,17 @@ class Arrays:
 
 
 class Piece:
-    """A named piece under construction; nodes of plain data count to their piece."""
+    """A named piece under construction; nodes of plain data count to their piece.
+
+    Attributes:
+        home: Of a global: its module, and its name there; else None.
+    """
 
     __slots__ = (
         "arrays",
         "constants",
         "digest",
+        "home",
         "kind",
         "labels",
         "name",
@@ -104,6 +109,7 @@ class Piece:
         self.shape = ""
         self.text = ""
         self.where = ""
+        self.home: tuple[str, str] | None = None
         self.constants: tuple[Any, ...] = ()
         self.arrays: Arrays | None = None
 
@@ -241,21 +247,28 @@ def attributes(
     ]
 
 
-def data(
-    walk: Walk, kind: str, name: str, value: Any, reader: Piece, kids: list[int]
+def data(  # noqa: PLR0913  # the home is a keyword
+    walk: Walk,
+    kind: str,
+    name: str,
+    value: Any,
+    reader: Piece,
+    kids: list[int],
+    *,
+    home: tuple[str, str] | None = None,
 ) -> str:
     """A value that code holds under a name: `item`, and a piece of its own."""
     if type(value) in ATOMS:
         token = constant_token(value)
         piece = walk.piece(kind, name, reader)
-        piece.text = text_of(value)
+        piece.text, piece.home = text_of(value), home
         piece.labels.append(token)
         return token
     if isinstance(value, types.FunctionType | type):
         kids.append(walk.node(value, reader))
         return "*"
     piece = walk.piece(kind, name, reader)
-    piece.text = text_of(value)
+    piece.text, piece.home = text_of(value), home
     kids.append(walk.node(value, piece))
     return "*"
 

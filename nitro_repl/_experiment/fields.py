@@ -100,10 +100,13 @@ def field(
             fix="keep one of the two",
         )
     if bounds is not None and not bounds[0] < bounds[1]:
+        low, high = bounds
         raise FieldError(
             f"bounds={bounds!r} is not (low, high)",
             where="nitro.field",
-            fix=f"bounds=({bounds[1]!r}, {bounds[0]!r})",
+            fix=f"bounds=({high!r}, {low!r})"
+            if high < low
+            else "give a number and a higher one, as bounds=(0.0, 1.0)",
         )
     return Field("", Residency.HOST, Any, default, default_factory, bounds, log, doc)
 

@@ -18,6 +18,7 @@ from .._watch.auto import Auto
 from .._widgets import panel
 from .completer import make_matcher
 from .magics import NitroMagics
+from .setters import Setters
 
 _loaded: dict[int, _Loaded] = {}
 _auto: list[Auto] = []  # one, while any shell has the extension
@@ -33,15 +34,19 @@ class _Loaded:
         self.matcher: Any = make_matcher(lambda: shell.user_ns)
         self.cells: Callable[[str], int | None] = lambda name: _cell(shell, name)
         self.names: Callable[[], dict[str, Any]] = lambda: shell.user_ns
+        self.setters = Setters(lambda: shell.user_ns)
         self.in_cell = False
 
     def before_cell(self, *_: Any) -> None:
         """A cell begins."""
         self.in_cell = True
+        self.setters.before_cell()
 
-    def after_cell(self, *_: Any) -> None:
+    def after_cell(self, result: Any = None) -> None:
         """A cell has ended."""
         self.in_cell = False
+        number = getattr(result, "execution_count", None)
+        self.setters.after_cell(number or 0)
         self.auto.after_cell()
 
     def show(self, view: View) -> None:
@@ -55,6 +60,7 @@ class _Loaded:
         self.shell.register_magics(self.magics)
         self.shell.Completer.custom_matchers.append(self.matcher)
         _where.register_cells(self.cells)
+        _where.register_setters(self.setters.cell_of)
         files.register(self.names)
         self.shell.events.register("pre_run_cell", self.before_cell)
         self.shell.events.register("post_run_cell", self.after_cell)
@@ -67,6 +73,7 @@ class _Loaded:
         self.shell.events.unregister("post_run_cell", self.after_cell)
         files.unregister(self.names)
         _where.unregister_cells(self.cells)
+        _where.unregister_setters(self.setters.cell_of)
         matchers = self.shell.Completer.custom_matchers
         if self.matcher in matchers:
             matchers.remove(self.matcher)

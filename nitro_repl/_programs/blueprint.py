@@ -41,6 +41,7 @@ class Blueprint:
         opt: Tree structure of the optimizer state.
         opt_avals: Avals of its leaves.
         opt_made: What `optimizer` read when that structure was made.
+        made: What `build_model` read when the model was made.
         device_metrics: Whether `metrics` is compiled; else it runs on the host.
     """
 
@@ -53,6 +54,7 @@ class Blueprint:
     opt: Any
     opt_avals: tuple[jax.ShapeDtypeStruct, ...]
     opt_made: Snapshot
+    made: Snapshot
     device_metrics: bool = False
 
     def train_content(self) -> Fingerprint:

@@ -130,14 +130,6 @@ class ProgramCache(View):
         """What the latest lookup of each program cost, and its cause in words."""
         return self._ledger.why()
 
-    def count(self) -> int:
-        """How many lookups there have been, those that `events` forgot too."""
-        return self._ledger.count()
-
-    def why_of(self, run: str, since: int) -> Reasons:
-        """The same of one run's lookups after the first `since`."""
-        return self._ledger.why_of(run, since)
-
     def clear(self) -> None:
         """Forget every program and event; live runs keep the programs they hold."""
         self._shelf.clear()
@@ -180,6 +172,7 @@ def _program(
         meaning=(flat.key, flat.tokens) if flat is not None else made.hash,
         shareable=made.shareable,
         settings=trace_settings(),
+        made=spec.made if model is not None else {},
     )
 
 

@@ -5,24 +5,16 @@ Errors of our own pass through unchanged.
 
 from __future__ import annotations
 
-import os
 import re
-import site
-import sysconfig
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import jax
 
-from .._where import is_ours, place_of, user_place
+from .._where import place_of, user_place
 from ..errors import HookError, NitroError
-
-LIBRARY = tuple({
-    sysconfig.get_paths()["stdlib"], sysconfig.get_paths()["purelib"],
-    *site.getsitepackages(), f"{os.sep}site-packages{os.sep}", "<frozen",
-})  # fmt: skip
-"""Path fragments of code that is not the user's."""
+from .frames import LIBRARY, is_users, user_frames
 
 _FRAME = re.compile(r'^ *File "(.+)", line (\d+)', re.MULTILINE)
 _KNOWN: tuple[tuple[type[Exception] | tuple[type[Exception], ...], str, str], ...] = (
@@ -67,7 +59,8 @@ def hooks_explained(what: str) -> Iterator[None]:
     """Raise a HookError with the user's place for whatever user code raises."""
     try:
         yield
-    except NitroError:
+    except NitroError as error:
+        error.frames = error.frames or user_frames(error.__traceback__)
         raise
     except Exception as error:
         raise hook_error(what, error) from error
@@ -108,7 +101,7 @@ def place_in(source: Any) -> str:
 
 def function_in(source: Any) -> str:
     """The name of the user's function in what JAX knows of a source, or ''."""
-    of_user = (f.function_name for f in _frames(source) if _is_users(f.file_name))
+    of_user = (f.function_name for f in _frames(source) if is_users(f.file_name))
     return next(of_user, "")
 
 
@@ -118,6 +111,12 @@ def _frames(source: Any) -> Sequence[Any]:
 
 def hook_error(what: str, error: Exception) -> HookError:
     """The HookError for an exception that user code raised."""
+    made = _hook_error(what, error)
+    made.frames = user_frames(error.__traceback__)
+    return made
+
+
+def _hook_error(what: str, error: Exception) -> HookError:
     if isinstance(error, jax.errors.JaxRuntimeError):
         return _runtime_error(what, str(error))
     where = user_place(error.__traceback__, LIBRARY)
@@ -155,8 +154,4 @@ def _runtime_error(what: str, text: str) -> HookError:
 
 
 def _first_of_the_user(places: Iterable[tuple[str, int]]) -> str:
-    return next((place_of(*place) for place in places if _is_users(place[0])), "")
-
-
-def _is_users(filename: str) -> bool:
-    return not is_ours(filename) and not any(part in filename for part in LIBRARY)
+    return next((place_of(*place) for place in places if is_users(place[0])), "")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import flax
@@ -164,18 +164,23 @@ class Snapshot:
     Attributes:
         reads: The reads, in order.
         digests: Of each; None where content cannot vouch.
+        contents: What is behind each read, to say what changed.
     """
 
     reads: tuple[Read, ...]
     digests: tuple[Hashable, ...] | None
+    contents: Mapping[Read, Any] = field(
+        default_factory=dict[Read, Any], compare=False, repr=False
+    )
 
     @classmethod
     def of(cls, reads: Iterable[Read], source: Source) -> Snapshot:
         """Take the content behind reads."""
         names = tuple(reads)
+        contents = {read: source.content(read) for read in names}
         if source.unsound(names):
-            return cls(names, None)
-        return cls(names, tuple(map(source.digest, names)))
+            return cls(names, None, contents)
+        return cls(names, tuple(map(source.digest, names)), contents)
 
     def is_current(self, source: Source) -> bool:
         """Whether the same code would read the same again."""

@@ -9,14 +9,18 @@ import dataclasses
 import threading
 import time
 from collections import Counter, OrderedDict, deque
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 
+from .key import digest_of
 from .reason import FIRST_USE, reason
 from .report import ProgramsTable, Reasons
 from .spec import OUTCOMES, Asker, Event, Program
 
 _EVENTS_KEPT = 10_000
 _PROGRAMS_KEPT = 256
+
+Looked = tuple[Event, Program]
+"""A lookup, and the program that it gave."""
 
 
 class Ledger:
@@ -26,9 +30,8 @@ class Ledger:
         self._lock = threading.Lock()
         self._events: deque[Event] = deque(maxlen=_EVENTS_KEPT)
         self._latest: OrderedDict[Hashable, Program] = OrderedDict()
-        self._why: dict[tuple[str, str], Event] = {}
+        self._why: dict[tuple[str, str], tuple[Event, Program]] = {}
         self._left: OrderedDict[str, None] = OrderedDict()  # hashes of what left
-        self._count = 0
 
     def note(self, event: Event, program: Program, asker: Asker) -> None:
         """Write down a lookup, with the reason in words."""
@@ -42,12 +45,20 @@ class Ledger:
             before = self._latest.get(key) or self._latest.get(name)
             left = program.hash in self._left
             words = reason(event.outcome, before, light, left=left)
-            for place in (key, name):
-                self._latest[place] = light
-                self._latest.move_to_end(place)
-            while len(self._latest) > _PROGRAMS_KEPT:
-                self._latest.popitem(last=False)
-            self._why[program.name, program.form] = self._append(event, words, asker)
+            told = self._append(event, words, asker)
+            if not asker.over():  # else a newer swap has been told of already
+                self._take(told, light, (key, name))
+        asker.on_event(told, light)
+
+    def _take(self, told: Event, light: Program, places: Iterable[Hashable]) -> None:
+        """Make a lookup the latest of its program."""
+        for place in places:
+            self._latest[place] = light
+            self._latest.move_to_end(place)
+        while len(self._latest) > _PROGRAMS_KEPT:
+            self._latest.popitem(last=False)
+        self._why.pop((light.name, light.form), None)  # the latest comes last
+        self._why[light.name, light.form] = told, light
 
     def evicted(self, name: str, digest: str, limit: int, asker: Asker) -> None:
         """Write down that a program has left."""
@@ -68,7 +79,6 @@ class Ledger:
             at=time.time(),
         )
         self._events.append(told)
-        self._count += 1
         return told
 
     def latest(self) -> list[Program]:
@@ -91,19 +101,10 @@ class Ledger:
         """What the latest lookup of each program cost, and its cause in words."""
         with self._lock:
             latest = list(self._why.values())
-        return _reasons(latest)
-
-    def count(self) -> int:
-        """How many events there have been."""
-        with self._lock:
-            return self._count
-
-    def why_of(self, run: str, since: int) -> Reasons:
-        """What one run's lookups after the first `since` events cost, and why."""
-        with self._lock:
-            fresh = min(self._count - since, len(self._events))
-            events = list(self._events)[len(self._events) - fresh :]
-        return _reasons(e for e in events if e.run == run and e.outcome != "evicted")
+        newest = {program.name: (event, program) for event, program in latest}
+        return _reasons(
+            event for event, program in latest if _goes_with(event, program, newest)
+        )
 
     def table(self) -> ProgramsTable:
         """The programs of each experiment, summed up."""
@@ -121,6 +122,31 @@ class Ledger:
             self._events.clear()
             self._latest.clear()
             self._why.clear()
+
+
+def changes(looked: Iterable[Looked], before: Iterable[Program]) -> Reasons:
+    """What lookups cost, and what differs from the programs that were in use before."""
+    used: dict[Hashable, Program] = {}
+    for program in before:
+        used[program.name, program.form] = program
+        used[program.name, program.form, program.avals] = program
+    told = []
+    for event, program in looked:
+        name = program.name, program.form
+        was = used.get((*name, program.avals)) or used.get(name)
+        words = reason(event.outcome, was, program) if was else event.reason
+        told.append(dataclasses.replace(event, reason=words))
+    return _reasons(told)
+
+
+def _goes_with(event: Event, program: Program, newest: Mapping[str, Looked]) -> bool:
+    """Whether a lookup is of the same code as the newest one of its program."""
+    latest, other = newest[program.name]
+    return event.experiment == latest.experiment and all(
+        digest_of(content) == digest_of(other.contents[read])
+        for read, content in program.contents.items()
+        if read in other.contents
+    )
 
 
 def _reasons(events: Iterable[Event]) -> Reasons:

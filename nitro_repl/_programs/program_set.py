@@ -393,7 +393,8 @@ class ProgramSet:
         return EvalStep(program, groups)
 
     def _find(self, spec: Spec) -> Program:
-        spec = replace(spec, options=self.options)
+        made = self.blueprint.made.contents
+        spec = replace(spec, options=self.options, made=made)
         return self._cache.find(spec, self._newest_look(), self._asker())
 
     def _newest_look(self) -> Source:

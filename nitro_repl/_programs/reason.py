@@ -5,6 +5,7 @@ Says what it knows: content that differs is named; nothing is guessed.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from .._code.diff import explain
@@ -55,8 +56,7 @@ def _causes(before: Program, after: Program) -> list[str]:
     causes: list[str] = []
     for read, content in after.contents.items():
         causes += _read_causes(read, before.contents.get(read), content)
-    if before.model is not None and after.model is not None:
-        causes += explain(before.model, after.model)
+    causes += _model_causes(before, after.model, after.made)
     if before.avals != after.avals:
         words = _aval_cause(before.avals, after.avals)
         if words != _OTHER_INPUTS or not causes:  # other code takes other inputs
@@ -69,9 +69,29 @@ def moved(before: Program, source: Source, model: Fingerprint | None) -> list[st
     causes: list[str] = []
     for read, content in before.contents.items():
         causes += _read_causes(read, content, source.content(read))
-    if before.model is not None and model is not None:
-        causes += explain(before.model, model)
+    made = {read: source.content(read) for read in before.made}
+    causes += _model_causes(before, model, made)
     return list(dict.fromkeys(causes))
+
+
+def _model_causes(
+    before: Program, model: Fingerprint | None, made: Mapping[Read, Any]
+) -> list[str]:
+    """What `build_model` read that differs, and what the model itself says."""
+    if before.model is None or model is None or before.model.digest == model.digest:
+        return []
+    said = explain(before.model, model)
+    exact = [words for words in said if words != "the model changed"]
+    return [*made_causes(before.made, made), *exact] or said
+
+
+def made_causes(before: Mapping[Read, Any], after: Mapping[Read, Any]) -> list[str]:
+    """What differs between two things that host code read."""
+    return [
+        cause
+        for read, content in after.items()
+        for cause in _read_causes(read, before.get(read), content)
+    ]
 
 
 def _read_causes(read: Read, old: Any, new: Any) -> list[str]:

@@ -31,6 +31,7 @@ class Spec:
         donate: Groups whose buffers the program may reuse.
         share_inputs: Leave out outputs that are inputs; the caller has them already.
         options: Of the compiler, by name.
+        made: What the model was made from, by what `build_model` read.
         follows: The program whose content `extra` stands for.
     """
 
@@ -44,6 +45,7 @@ class Spec:
     share_inputs: bool = False
     follows: Program | None = None
     options: tuple[tuple[str, Any], ...] = ()
+    made: Mapping[Read, Any] = field(default_factory=dict[Read, Any])
 
     @property
     def fixed(self) -> dict[str, Any]:
@@ -71,6 +73,7 @@ class Program:
         meaning: Of its trace, constants included: equal for equal programs.
         shareable: False if it calls back into Python.
         settings: JAX's, and what else decides an executable.
+        made: What its model was made from.
         key: A number of its own.
     """
 
@@ -92,6 +95,7 @@ class Program:
     meaning: Hashable = None
     shareable: bool = True
     settings: Hashable = None
+    made: Mapping[Read, Any] = field(default_factory=dict[Read, Any])
     key: int = field(default_factory=lambda: next(_keys))
 
     def computes(self, other: Program) -> bool:
@@ -134,9 +138,19 @@ class Event:
 
 @dataclass(frozen=True)
 class Asker:
-    """Who looks a program up, for the events."""
+    """Who looks a program up, for the events.
+
+    Attributes:
+        on_phase: Told what is done.
+        on_event: Told of each lookup and the program that it gave.
+        over: Whether nobody waits for the program any more.
+    """
 
     experiment: str = ""
     run: str = ""
     step: int | None = None
     on_phase: Callable[[str], None] = field(default=lambda phase: None, compare=False)
+    on_event: Callable[[Event, Program], None] = field(
+        default=lambda event, program: None, compare=False
+    )
+    over: Callable[[], bool] = field(default=lambda: False, compare=False)

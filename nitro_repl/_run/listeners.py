@@ -12,6 +12,8 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from .._programs.frames import user_frames
+from .._where import place
 from ..errors import RunError, suggest
 
 if TYPE_CHECKING:
@@ -170,10 +172,12 @@ class Listeners:
             one.function(self._run)
         except BaseException as error:
             one.cancel()
+            said = f"{type(error).__name__}: {error}"
+            where = user_frames(error.__traceback__) or (f"  {place(one.function)}",)
             with contextlib.suppress(Exception):  # warnings may be errors
                 warnings.warn(
-                    f"{one!r} of run {self._run.id} raised "
-                    f"{type(error).__name__}: {error}; it is dropped, the run goes on",
+                    f"{one!r} of run {self._run.id} raised; it is dropped, the run "
+                    "goes on\n" + "\n".join([*where, said]),
                     RuntimeWarning,
                     stacklevel=2,
                 )

@@ -254,15 +254,23 @@ class Values:
             mine is its or (numbers and mine == its)
         )
 
-    def _field(self, name: str) -> Field:
+    def check(self, name: str, verb: str) -> None:
+        """Refuse a name that no live value has.
+
+        Raises:
+            FieldError: The verb and the reason are named.
+        """
+        self._field(name, verb)
+
+    def _field(self, name: str, verb: str = "set") -> Field:
         if name in self._declared and name in self._values:
             return self._declared[name]
         cls = type(self.experiment)
         declared = cls.__fields__.get(name)
         if declared is None:
             raise FieldError(
-                f"`{cls.__name__}` has no value `{name}` to set",
-                where=f"set {name}",
+                f"`{cls.__name__}` has no value `{name}` to {verb}",
+                where=f"{verb} {name}",
                 fix=injection(name, self._values) or suggest(name, self._values),
             )
         meaning = (
@@ -272,7 +280,7 @@ class Values:
         )
         raise FieldError(
             f"`{name}` is {meaning}; it cannot be set on a live run",
-            where=f"set {name}, {cls.__name__}",
+            where=f"{verb} {name}, {cls.__name__}",
             fix=f"mark it Device[...] to change it live,\n"
             f"or build a new Nitro({cls.__name__}({name}=...))",
         )

@@ -17,7 +17,7 @@ import jax
 from .._programs.explain import hook_error, hooks_explained
 from .._programs.program_set import ProgramSet
 from .._programs.step import Carry
-from ..errors import StaleError
+from ..errors import NitroError, StaleError
 from .batches import check_batch, private_arrays
 from .chosen import chosen
 from .commands import LATER, Command, Mailbox
@@ -64,6 +64,7 @@ class Loop:
         accum: Micro-batches of a step.
         on_nonfinite: What a step does that is not finite: "pause", "stop" or "skip".
         culprit: The last such step, None so far.
+        trouble: Why it paused by itself, None if it did not.
         attended: Whether somebody can resume it when it pauses by itself.
         begins: Whether the programs of the first step are yet to be made.
         paused: Whether to wait for commands before the next step.
@@ -92,6 +93,7 @@ class Loop:
     accum: int = 1
     on_nonfinite: str = "stop"
     culprit: Culprit | None = None
+    trouble: NitroError | None = None
     attended: bool = False
     begins: bool = True
     paused: bool = False
@@ -232,7 +234,7 @@ class Loop:
         if not self.attended:
             raise error
         self.feed.restore(Position(fed.epoch, fed.index))
-        self.paused = True
+        self.paused, self.trouble = True, error
         self.on_phase("paused")
         self.end_advance(error)
         self.record.log.tell(f"paused before step {self.step + 1}: {error}", bad=True)

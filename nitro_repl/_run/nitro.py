@@ -429,7 +429,7 @@ class Nitro:
         source = Source(experiment, hooks, self.values.avals[0], recipe)
         made = blueprint(source, self.built.structure, self.values)
         on_device = self._settings["metrics_residency"] == "device"
-        self.blueprint = replace(made, device_metrics=on_device)
+        self.blueprint = replace(made, device_metrics=on_device, made=self.built.made)
         check_decay(self.blueprint, self.values)
         self._programs = ProgramSet(
             self.blueprint, self.cache, self._asker, options=self.options

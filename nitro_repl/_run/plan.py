@@ -17,6 +17,7 @@ from .._experiment.renewal import newest_class
 from .._programs import disk
 from .._programs.blueprint import Blueprint
 from .._programs.key import Source
+from .._programs.reason import made_causes
 from ..errors import SwapError
 from .live import Values
 from .manual import check_manual, check_settings, manual_rates
@@ -114,7 +115,8 @@ def newest(
         built = _rebuilt(experiment, hooks, settings["seed"], built)
         source = source.again()  # `build_model` has run
     made = blueprint(source, built.structure, values, now.blueprint)
-    made = replace(made, device_metrics=now.blueprint.device_metrics)
+    on_device = now.blueprint.device_metrics
+    made = replace(made, device_metrics=on_device, made=built.made)
     return Plan(experiment, hooks, built, made, values, source, settled, tuple(notes))
 
 
@@ -180,10 +182,11 @@ def _rebuilt(experiment: Experiment, hooks: Hooks, seed: int, old: Built) -> Bui
         before = dict(zip(old.structure.names, old.structure.param_avals, strict=True))
         after = dict(zip(new.structure.names, new.structure.param_avals, strict=True))
         differ = sorted(n for n in {*before, *after} if before.get(n) != after.get(n))
+        causes = made_causes(old.made.contents, new.made.contents)
         raise SwapError(
             "the model has other parameters now"
             + (f", first at `{differ[0]}`" if differ else " or state"),
-            where="build_model",
+            where=next(iter(causes), "build_model"),
             fix=f"build a new Nitro({type(experiment).__name__}()),\n"
             "or keep names and shapes",
         )

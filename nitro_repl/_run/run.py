@@ -118,7 +118,7 @@ class Run:
         """
 
         def apply(loop: Loop, command: Command) -> None:
-            loop.paused = False
+            loop.paused, loop.trouble = False, None
             self._record(command, loop)
 
         self._worker.ask("resume", apply)
@@ -142,7 +142,7 @@ class Run:
             loop.end_advance()
             loop.until = loop.step + n
             loop.advance = command
-            loop.paused = False
+            loop.paused, loop.trouble = False, None
             self._record(command, loop, after=n)
             return LATER
 
@@ -252,8 +252,9 @@ class Run:
                 loop.schedules.apply(loop.values, loop.step)
                 after = {name: loop.values.plain()[name]}
             else:
-                initial = loop.values.initial.get(name)
                 plan, values = loop.programs.blueprint, loop.values
+                values.check(name, "unset")
+                initial = values.initial[name]
                 refuse = partial(check_decay, plan, values)
                 before, after = values.set({name: initial}, refuse)
             self._record(command, loop, before=before, after=after)
@@ -534,7 +535,7 @@ class Run:
             moved=outlook.labels,
             misfit=outlook.refusal,
             metrics=self.record.history.last("val"),
-            error=str(self.exception) if self.exception else "",
+            error=str(self.exception or self._loop.trouble or ""),
         )
 
     def __repr__(self) -> str:
@@ -590,6 +591,7 @@ class Run:
                     self.resume()
                 return
             self._loop.paused, self._loop.stopping = paused, False
+            self._loop.trouble = None
             self._foreground, self._loop.attended = foreground, not foreground
             self.exception = None
             self.phase = "starting"

@@ -157,7 +157,7 @@ def blueprint(
     source.spent = True  # the hook runs now
     nothing = Snapshot((), None)
     bare = Blueprint(
-        experiment, hooks, structure, recipe, fields, hyper, None, (), nothing
+        experiment, hooks, structure, recipe, fields, hyper, None, (), nothing, nothing
     )
 
     def init(params: Any, state: Any) -> Any:

@@ -123,7 +123,7 @@ class Status(View):
         moved: Edited hooks that no program shows; a swap takes them in.
         misfit: Why the newest code does not fit, in words.
         metrics: The latest value of each metric.
-        error: What ended it, in words.
+        error: What ended it, or made it pause, in words.
     """
 
     run: str
@@ -153,7 +153,8 @@ class Status(View):
         if self.misfit:
             rows.add_row("new code", _lines(self.misfit, "yellow"))
         if self.error:
-            rows.add_row("error", _lines(self.error, "red"))
+            name = "reason" if self.progress.phase == "paused" else "error"
+            rows.add_row(name, _lines(self.error, "red"))
         title = Text.assemble(plain(self.experiment, 40, "bold"), " ", plain(self.run))
         return Panel(rows, title=title, title_align="left", box=box.ROUNDED)
 

@@ -16,6 +16,7 @@ import jax
 
 from .._code.arrays import light_look
 from .._experiment.hooks import Hooks
+from .._programs.ledger import Looked, changes
 from .._programs.optimizer_state import carried, carry_over
 from .._programs.program_set import ProgramSet
 from .._programs.report import Reasons
@@ -225,10 +226,11 @@ class Swapper:
         decays = scheduled_decay(followed.curves)
         if decays or plan.blueprint.opt_made is not self._plan.blueprint.opt_made:
             check_decay(plan.blueprint, plan.values, decays)
+        looked: list[Looked] = []
         made = ProgramSet(
             plan.blueprint,
             self._run.handle.cache,
-            self._asker(asked),
+            self._asker(asked, looked.append),
             fuse=self._loop.programs.fuse,
             joint=self._loop.programs.joint,
             look=plan.source,
@@ -236,16 +238,16 @@ class Swapper:
         )
         for split, names in self._run.handle.available.items():
             made.check(split, names)
-        cache = self._run.handle.cache
-        since = cache.count()
         first = self._run.handle.first_batches(made)
         made.prepare(self._loop.programs, first)
         if not self._loop.programs.programs:  # the run failed before its first step
             made.train(*[first["train"][1]] * self._loop.accum)
-        why = list(cache.why_of(self._run.id, since))
+        why = list(changes(looked, self._loop.programs.programs))
         return [*why, *self._switch(asked, plan, made, bound, why)]
 
-    def _asker(self, asked: Request) -> Callable[[], Asker]:
+    def _asker(
+        self, asked: Request, hear: Callable[[Looked], None]
+    ) -> Callable[[], Asker]:
         """Who looks programs up: the swap, then the run that steps with them."""
 
         def ask() -> Asker:
@@ -255,6 +257,8 @@ class Swapper:
             return replace(
                 self._run.asker(),
                 on_phase=lambda phase: self._requests.note(asked, phase),
+                on_event=lambda *looked: hear(looked),
+                over=lambda: asked.over is not None,
             )
 
         return ask
