@@ -50,7 +50,7 @@ def take_back(loop: Loop, taken: Pending, bad: Bad) -> None:
     )
     if not pauses:
         raise error
-    loop.paused = True
+    loop.paused, loop.trouble = True, error
     loop.on_phase("paused")
     loop.end_advance(error)
     loop.record.log.tell(f"paused: {error}", bad=True)
