@@ -172,12 +172,11 @@ class Listeners:
             one.function(self._run)
         except BaseException as error:
             one.cancel()
-            said = f"{type(error).__name__}: {error}"
             where = user_frames(error.__traceback__) or (f"  {place(one.function)}",)
             with contextlib.suppress(Exception):  # warnings may be errors
                 warnings.warn(
-                    f"{one!r} of run {self._run.id} raised; it is dropped, the run "
-                    "goes on\n" + "\n".join([*where, said]),
+                    f"{one!r} of run {self._run.id} raised {type(error).__name__}: "
+                    f"{error}; it is dropped, the run goes on\n" + "\n".join(where),
                     RuntimeWarning,
                     stacklevel=2,
                 )

@@ -386,3 +386,61 @@ def test_a_base_class_in_another_file_is_followed_through_super(
     finally:
         for name in ("nitro_auto_base", "nitro_auto_sub"):
             sys.modules.pop(name, None)
+
+
+# -- what a reason says
+
+
+def test_a_changed_global_is_named_with_the_cell_that_set_it(console):
+    def numbered(source):
+        """Run a cell that counts; what was said, and its number."""
+        console.capsys.readouterr()
+        console.shell.run_cell(source, store_history=True).raise_error()
+        return "".join(console.capsys.readouterr()), console.shell.execution_count - 1
+
+    numbered("GAIN = 1.0")
+    numbered(LOUDER.format("GAIN"))
+    numbered("run.swap()")
+    said, number = numbered("GAIN = 2.0")
+    assert f"global GAIN 1.0 -> 2.0, In [{number}], read by squared_error()" in said
+    numbered("run.swap()")
+    said, number = numbered("globals()['GAIN'] = 3.0")
+    assert f", In [{number}], read" in said
+    numbered("def bump():\n    global GAIN\n    GAIN = 4.0")
+    said, number = numbered("bump()")
+    assert f", In [{number}], read" in said, (
+        "where it was set, not where that is written"
+    )
+    console.shell.user_ns["GAIN"] = 5.0  # by nobody's cell
+    (why, *_) = console.run.swap()[1:]
+    assert "GAIN 3.0 -> 5.0, read by" in why or "GAIN 2.0 -> 5.0, read by" in why, why
+
+
+def test_a_changed_global_of_a_file_is_named_with_its_line(console, module):
+    module.write_text("import jax.numpy as jnp\n\ncoef = 0.1\n")
+    console.cell(f"import {module.stem}")
+    console.cell(LOUDER.format(f"{module.stem}.coef"))
+    console.cell("run.swap()")
+    module.write_text("import jax.numpy as jnp\n\n\ncoef = 0.2\n")
+    said = console.cell("print(list(run.swap()))")
+    name = module.stem
+    assert f"{name}.coef 0.1 -> 0.2, {name}.py:4, read by squared_error()" in said
+    said = console.cell(f"{name}.coef = 0.3")
+    assert f"{name}.coef 0.2 -> 0.3, read by squared_error()" in said, "no line says it"
+
+
+def test_all_frames_of_a_failing_hook_are_shown(console):
+    console.cell("def inner(x):\n    return x @ jnp.ones((7, 7))")
+    console.cell("@Tiny.hook\ndef loss(self, logits, *, y):\n    return inner(logits)")
+    console.capsys.readouterr()
+    console.shell.run_cell("run.swap()")
+    said = "".join(console.capsys.readouterr())
+    assert "line 3, in loss" in said
+    assert "line 2, in inner" in said
+    assert "swap.py" not in said
+    console.shell.run_cell(
+        "_next = nitro.Nitro(Tiny(), run_dir=None).train()\n_next.wait()"
+    )
+    said = "".join(console.capsys.readouterr())
+    assert said.count("line 2, in inner") >= 1
+    assert "worker.py" not in said

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
-from cells import live, tiny
+from cells import live, tiny, until
 
 import nitro_repl as nitro
 
@@ -78,3 +80,84 @@ def test_what_is_newer_is_stale_though_it_does_not_fit_the_run():
         assert {"loss", "optimizer"} <= set(run.stale)
         with pytest.raises(nitro.NitroError):
             run.swap()
+
+
+def test_an_edit_of_build_model_is_named_through_its_chain(fresh_programs):
+    book = tiny(
+        "def scale(x): return x * 1.0\ndef layer(rngs):\n"
+        "    return nnx.Sequential(nnx.Linear(3, 2, rngs=rngs), scale)",
+        "class Tiny(Tiny):\n    def build_model(self, rngs): return layer(rngs)",
+    )
+    book.train()
+    book.cell(
+        "def double(x): return x * 2\ndef layer(rngs):\n"
+        "    return nnx.Sequential(nnx.Linear(3, 2, rngs=rngs), double)"
+    )
+    book.train()
+    for program in ("forward", "backward"):
+        said = words(program)
+        assert "helper layer() changed (build_model())" in said, said
+        assert "In [7]" in said
+        assert "the model changed" not in said
+
+
+def test_a_graph_constant_of_the_model_is_named(fresh_programs):
+    book = tiny()
+    book.train()
+    book.train(fields={"width": 6})
+    assert "GraphConst width 4 -> 6" in words("forward")
+
+
+def test_another_model_of_a_live_run_is_refused_with_the_edit(fresh_programs):
+    book = tiny("def size(): return 4")
+    book.cell(
+        "class Tiny(Tiny):\n    def build_model(self, rngs):\n"
+        "        return nnx.Linear(3, 2 * (size() // 4), rngs=rngs)"
+    )
+    with live(book) as run:
+        book.cell("def size(): return 8")
+        assert {"forward", "backward"} <= set(run.stale)
+        with pytest.raises(nitro.NitroError) as refused:
+            run.swap()
+        assert "constant 4 -> 8 in size(), In [7]" in refused.value.where
+
+
+def test_a_swap_tells_what_differs_from_what_the_run_steps_with(fresh_programs):
+    book = tiny("GAIN = 0.5", LOSS.format("sin").replace("mean()", "mean() * GAIN"))
+    with live(book) as run:
+        book.cell("GAIN = 0.75")
+        book.train()  # another handle looks the newer program up first
+        book.cell("GAIN = 0.875")
+        said = "\n".join(run.swap())
+    assert "GAIN 0.5 -> 0.875" in said, said
+    assert "0.75" not in said, said
+
+
+def test_what_a_replaced_swap_compiles_later_is_not_the_latest(fresh_programs):
+    book = tiny()
+    book.names["started"], book.names["go"] = threading.Event(), threading.Event()
+    slow = (
+        "@Tiny.hook\ndef loss(self, logits, *, y):\n    {}return jnp.{}(logits).sum()"
+    )
+    with live(book) as run:
+        book.cell(slow.format("started.set(); go.wait(60); ", "sin"))
+        run.swap(wait=False)
+        assert book["started"].wait(60)
+        book.cell(slow.format("", "cos"))
+        run.swap(wait=False)
+        book["go"].set()
+        until(lambda: not run.swapping)
+        until(lambda: not run.stale)
+    assert "In [6]" in words("loss")
+    assert "In [5]" not in words("loss")
+
+
+def test_the_value_form_of_older_code_says_nothing(fresh_programs):
+    book = tiny(LOSS.format("sin"))
+    book.train().handle.validate()
+    book.cell(LOSS.format("cos"))
+    book.train().handle.validate()
+    book.cell(LOSS.format("tan"))
+    book.train()
+    assert "In [7]" in words("loss")
+    assert "In [6]" not in words("loss")

@@ -125,12 +125,15 @@ def test_the_data_is_moved_back_so_a_cured_batch_is_as_if_it_never_was(book, var
     run.resume()
     until(lambda: run.culprit is not None and run.phase == "paused")
     assert run.step == 2 // variant["accum"]
+    assert "nan at step" in run.status().error, "why it paused"
+    assert "reason" in repr(run.status())
     rows.cured = True
     run.resume()
     run.wait()
     expected = begun(book, book["ROWS"], max_steps=6, **variant)
     expected.resume()
     expected.wait()
+    assert run.status().error == ""
     assert losses(run) == losses(expected)
     assert same(state(run), state(expected))
     assert run.epoch == expected.epoch

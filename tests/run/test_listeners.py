@@ -180,3 +180,17 @@ def test_what_cannot_listen_is_refused(book, ask, words):
     with pytest.raises(RunError) as refused:
         ask(run)
     check_error(refused.value, *words)
+
+
+def test_one_that_raises_is_told_with_its_own_lines(book):
+    book.cell(
+        "def inner(run):\n    return 1 / 0\ndef outer(run):\n    return inner(run)"
+    )
+    with live(book, steps=0) as run:
+        run.every(book["outer"], steps=1)
+        with pytest.warns(RuntimeWarning, match="ZeroDivisionError") as warned:
+            run.advance(1)
+    said = str(warned[0].message)
+    assert "line 4, in outer" in said
+    assert "line 2, in inner" in said
+    assert "listeners.py" not in said

@@ -107,7 +107,10 @@ def test_unset_gives_back_what_the_experiment_says(book):
         assert values(run)["learning_rate"] == 0.5
         with pytest.raises(FieldError) as error:
             run.unset("cont")
-        check_error(error.value, "`cont`", "count")
+        check_error(error.value, "`cont`", "count", "to unset", "where: unset cont")
+        with pytest.raises(FieldError) as error:
+            run.unset("note")
+        check_error(error.value, "`note`", "Host", "unset note")
 
 
 def test_set_needs_something_to_set(book):
