@@ -313,18 +313,7 @@ class Run:
         self._worker.ask("load", apply)
 
     def call(self, name: str, /, **inputs: Any) -> Any:
-        """Run a `@nitro.program` method on the live state of one step boundary.
-
-        Args:
-            name: Of the method.
-            **inputs: What it gets: arrays, numbers and pytrees of them, or texts.
-                `key` is a random key; without it one of the run's seed and step.
-
-        Returns:
-            What the method returns, arrays as numpy arrays.
-
-        Raises:
-            HookError: There is no such method, or it cannot take these inputs.
+        """`Nitro.call` on the live state of one step boundary.
 
         Example:
             >>> run.call("sample", prompt=x, temperature=0.8)
