@@ -130,6 +130,10 @@ class ProgramCache(View):
         """What the latest lookup of each program cost, and its cause in words."""
         return self._ledger.why()
 
+    def count(self) -> int:
+        """How many lookups there have been, those that `events` forgot too."""
+        return self._ledger.count()
+
     def clear(self) -> None:
         """Forget every program and event; live runs keep the programs they hold."""
         self._shelf.clear()

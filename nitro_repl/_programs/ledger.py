@@ -32,6 +32,7 @@ class Ledger:
         self._latest: OrderedDict[Hashable, Program] = OrderedDict()
         self._why: dict[tuple[str, str], tuple[Event, Program]] = {}
         self._left: OrderedDict[str, None] = OrderedDict()  # hashes of what left
+        self._count = 0
 
     def note(self, event: Event, program: Program, asker: Asker) -> None:
         """Write down a lookup, with the reason in words."""
@@ -79,6 +80,7 @@ class Ledger:
             at=time.time(),
         )
         self._events.append(told)
+        self._count += 1
         return told
 
     def latest(self) -> list[Program]:
@@ -105,6 +107,11 @@ class Ledger:
         return _reasons(
             event for event, program in latest if _goes_with(event, program, newest)
         )
+
+    def count(self) -> int:
+        """How many events there have been."""
+        with self._lock:
+            return self._count
 
     def table(self) -> ProgramsTable:
         """The programs of each experiment, summed up."""
