@@ -133,7 +133,7 @@ def _follow(old: Any, new: Any) -> None:
     """Give a definition that stays the lines and the docstring of the new source."""
     if isinstance(old, type):
         members = vars(new)
-        for name, value in list(vars(old).items()):
+        for name, value in vars(old).copy().items():
             if isinstance(value, types.FunctionType):
                 _follow(value, members.get(name))
     elif isinstance(new, types.FunctionType) and old is not new:

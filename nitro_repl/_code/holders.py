@@ -81,7 +81,7 @@ class Holders:
         if not self._new and not self._lost:
             return ()
         for space in spaces:
-            for name, value in list(space.names.items()):
+            for name, value in space.names.copy().items():
                 if not _SHELL.fullmatch(name):
                     found += self._root(space.names, name, value)
         return tuple(found)
@@ -194,7 +194,7 @@ class Holders:
 
     def _mapping(self, names: dict[Any, Any]) -> bool:
         changed = False
-        for name, held in list(names.items()):
+        for name, held in dict(names).items():
             made, moved = self.visit(held)
             changed = changed or moved
             if made is not held:
@@ -257,7 +257,7 @@ class Holders:
         for base in value.__mro__[1:]:
             self._note(base)
         changed = False
-        for name, held in list(vars(value).items()):
+        for name, held in vars(value).copy().items():
             if name[:2] == "__":
                 continue
             made, moved = self.visit(held)

@@ -38,7 +38,8 @@ def expand_dict(walk: Walk, value: Any, piece: Piece, kids: list[int]) -> str:
     whole = plain_text(value)
     if whole is not None:
         return whole
-    flat = [part for pair in list(value.items()) for part in pair]
+    kept = value.copy() if type(value) is dict else value  # others may add to it
+    flat = [part for pair in list(kept.items()) for part in pair]
     return f"{type(value).__name__}{{{_items(walk, flat, piece, kids)}}}"
 
 
@@ -201,7 +202,7 @@ def expand_module(walk: Walk, value: Any, piece: Piece, kids: list[int]) -> str:
         return origin.library_token(value.__name__, "")
     main = value.__name__ == "__main__"
     label = ["module"]
-    for name, held in sorted(vars(value).items()):
+    for name, held in sorted(vars(value).copy().items()):
         if name in MODULE_NOTES or (main and (name.startswith("_") or name in HISTORY)):
             continue
         said = f"{piece.name}.{name}" if piece.kind == "global" else name

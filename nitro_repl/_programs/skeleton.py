@@ -216,10 +216,13 @@ def _is_of_jax(primitive: Any) -> bool:
 
 
 def _primitives() -> list[Any]:
-    modules = [m for name, m in list(sys.modules.items()) if name.startswith("jax.")]
+    # Copied at once: other threads import and define meanwhile, and even `list` of
+    # the items may give them a turn.
+    known = sys.modules.copy()
+    modules = [m for name, m in known.items() if name.startswith("jax.")]
     return [
         value
         for module in modules
-        for value in list(vars(module).values())
+        for value in vars(module).copy().values()
         if isinstance(value, core.Primitive)
     ]
