@@ -50,6 +50,7 @@ class ValueRow {
       : el("input", {
         type: "text", inputmode: "decimal", class: "nitro-box", "aria-label": label, spellcheck: "false",
         onchange: () => this.typed(), onfocus: () => this.box.select(),
+        onkeydown: (event) => { if (event.key === "Enter") this.box.blur(); },
       });
     this.fixed = el("span", { class: "nitro-fixed" });
     this.state = el("span", { class: "nitro-state" });
