@@ -13,11 +13,12 @@ from concurrent.futures import Future
 from typing import Any
 
 from .._run.asking import queued
+from .._run.run import Run
 from .plain import BLOCK, words
 
 _NOTICES = 8
 
-_VERBS: Mapping[str, Callable[[Any, Mapping[str, Any]], Any]] = {
+_VERBS: Mapping[str, Callable[[Run, Mapping[str, Any]], Any]] = {
     "pause": lambda run, given: run.pause(),
     "resume": lambda run, given: run.resume(),
     "advance": lambda run, given: run.advance(int(given.get("n", 1))),
@@ -39,7 +40,7 @@ class Clicks:
         run: The run that they are for.
     """
 
-    def __init__(self, run: Any):
+    def __init__(self, run: Run):
         self._run = run
         self._lock = threading.Lock()
         self._heard: list[str] = []

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .._run import registry
+from .._run.run import Run
 from .._run.status import ENDED
 from .clicks import Clicks
 from .curves import Curves
@@ -36,7 +37,7 @@ class Panel:
         period: Seconds between two lines of text, where no browser draws the panel.
     """
 
-    def __init__(self, run: Any, display: Any, widget: Any, period: float = _TEXT_S):
+    def __init__(self, run: Run, display: Any, widget: Any, period: float = _TEXT_S):
         self.run = run
         self._display = display
         self._period = max(period, _TEXT_S)
@@ -100,7 +101,7 @@ class Panel:
             self._clicks.take(message)
         self._pump.wake()
 
-    def _on_phase(self, run: Any) -> None:
+    def _on_phase(self, run: Run) -> None:
         self._pump.wake()
 
     # ---- on the thread of the pump
@@ -196,7 +197,7 @@ panels: dict[str, Panel] = {}
 """The panels of this process, by run id."""
 
 
-def panel_of(run: Any, display: Any, widget: Any, period: float = _TEXT_S) -> Panel:
+def panel_of(run: Run, display: Any, widget: Any, period: float = _TEXT_S) -> Panel:
     """The panel of a run, made when it is first asked for."""
     for gone in [name for name in panels if name not in registry.runs]:
         panels.pop(gone).forget()

@@ -11,6 +11,7 @@ from typing import Any
 from .._code.arrays import light_look
 from .._programs import disk
 from .._run.failure import describe
+from .._run.run import Run
 from .._run.status import ENDED
 from .clicks import Clicks
 from .plain import BLOCK, number, words
@@ -28,7 +29,7 @@ class Look:
         clicks: The commands of its panel.
     """
 
-    def __init__(self, run: Any, clicks: Clicks):
+    def __init__(self, run: Run, clicks: Clicks):
         self._run = run
         self._clicks = clicks
         self._cache = run.handle.cache
