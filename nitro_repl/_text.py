@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import reprlib
 import sys
+from html import escape
 from typing import Any
 
 from rich.console import Console, RenderableType
@@ -58,6 +59,12 @@ class View:
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None):
         return {"text/plain": repr(self), "text/html": self._repr_html_()}
+
+
+def folded(title: str, html: str) -> str:
+    """HTML that shows its title, and the rest when that is clicked."""
+    said = f'<summary style="cursor:pointer">{escape(title)}</summary>'
+    return f"<details>{said}{html}</details>"
 
 
 def plain(value: object, limit: int = 80, style: str = "") -> Text:

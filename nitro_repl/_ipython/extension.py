@@ -13,7 +13,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from .. import _where
 from .._code.files import files
 from .._run import binding, registry, ticker
-from .._text import View
+from .._text import folded
 from .._watch.auto import Auto
 from .._widgets import panel
 from .completer import make_matcher
@@ -49,11 +49,15 @@ class _Loaded:
         self.setters.after_cell(number or 0)
         self.auto.after_cell()
 
-    def show(self, view: View) -> None:
+    def show(self, view: binding.Binding) -> None:
         """Show what a handle was set up with under the cell that made it."""
         if self.in_cell:
             formatter: Any = self.shell.display_formatter
             data, metadata = formatter.format(view)
+            if "text/html" in data:  # long: it would push the panel out of sight
+                data["text/html"] = folded(
+                    f"{view.experiment}: fields, settings and data", data["text/html"]
+                )
             self.shell.display_pub.publish(data, metadata)
 
     def add(self) -> None:

@@ -220,3 +220,20 @@ def test_the_report_of_a_new_handle_is_shown_once_under_its_cell(nitro, shell, c
     nitro("wait")
     assert "GraphConst[int]" not in capsys.readouterr().out
     assert nitro("report").settings
+
+
+def test_in_a_notebook_it_is_folded_so_that_the_panel_stays_in_sight(
+    nitro, shell, monkeypatch
+):
+    published = []
+    kinds = ["text/plain", "text/html"]
+    monkeypatch.setattr(shell.display_formatter, "active_types", kinds)
+    monkeypatch.setattr(
+        shell.display_pub, "publish", lambda data, *_, **__: published.append(data)
+    )
+    cell = "handle = nitro.Nitro(Tiny(), run_dir=None)"
+    shell.run_cell(cell).raise_error()
+    (data,) = [data for data in published if "GraphConst[int]" in data["text/plain"]]
+    assert data["text/html"].startswith("<details><summary")
+    assert "Tiny: fields, settings and data</summary>" in data["text/html"]
+    assert "<details>" not in shell.user_ns["handle"].report()._repr_html_()
