@@ -16,6 +16,7 @@ from .._run import binding, registry, ticker
 from .._text import folded
 from .._watch.auto import Auto
 from .._widgets import panel
+from . import dash
 from .completer import make_matcher
 from .magics import NitroMagics
 from .setters import Setters
@@ -89,11 +90,17 @@ class _Loaded:
             self.shell.configurables.remove(self.magics)
 
 
+def _moved() -> None:
+    """The user's code may have moved: tell who shows that."""
+    panel.moved()
+    dash.moved()
+
+
 def load(shell: InteractiveShell) -> None:
     """Give a shell `%nitro` and its completion; a second load changes nothing."""
     if id(shell) not in _loaded:
         if not _auto:
-            _auto.append(Auto(panel.moved))
+            _auto.append(Auto(_moved))
         loaded = _Loaded(shell, _auto[0])
         loaded.add()
         _loaded[id(shell)] = loaded

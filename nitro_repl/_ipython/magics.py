@@ -24,6 +24,7 @@ from .._run.ticker import REFRESH_S, terminal_line
 from .._run.verbs import Verb
 from .._watch.auto import Auto
 from ..errors import MagicError
+from .dash import Dash, watch
 from .parser import parse, usage_line
 from .progress import Screen
 
@@ -79,7 +80,9 @@ def _train(magics: NitroMagics, verb: Verb, arguments: Arguments) -> Any:
 
 def _dash(magics: NitroMagics, verb: Verb, arguments: Arguments) -> Any:
     run = invoke.chosen_run(arguments)
-    return None if magics.screen.panel(run, magics.refresh) else run.status()
+    if magics.screen.panel(run, magics.refresh) or watch(run, magics.refresh):
+        return None
+    return Dash(run).now()
 
 
 def _wait(magics: NitroMagics, verb: Verb, arguments: Arguments) -> Any:

@@ -19,7 +19,7 @@ from .._text import View, duration, one_line, plain, show
 
 ENDED = ("done", "failed", "stopped")  # the phases after which nothing moves
 
-_PHASE_STYLES = {
+PHASE_STYLES = {
     "done": "green",
     "failed": "red",
     "paused": "yellow",
@@ -58,13 +58,13 @@ class Progress:
 
     def __str__(self) -> str:
         parts = [
-            f"step {_of(self.step, self.total_steps)}",
-            f"epoch {_of(self.epoch, self.total_epochs)}",
+            f"step {done_of(self.step, self.total_steps)}",
+            f"epoch {done_of(self.epoch, self.total_epochs)}",
         ]
         if self.loss is not None:
             parts.append(f"loss {self.loss:.4g}")
         if self.rate is not None:
-            parts.append(f"{_rate(self.rate)} steps/s")
+            parts.append(f"{per_second(self.rate)} steps/s")
         if self.eta_s and self.phase not in ENDED:
             parts.append(f"eta {duration(self.eta_s)}")
         parts.append(self.phase)
@@ -140,7 +140,7 @@ class Status(View):
         rows = Table.grid(padding=(0, 2))
         rows.add_column(style="dim", no_wrap=True)
         rows.add_column(overflow="fold")
-        style = _PHASE_STYLES.get(self.progress.phase, "")
+        style = PHASE_STYLES.get(self.progress.phase, "")
         rows.add_row("progress", Text(one_line(str(self.progress), 200), style))
         if self.values:
             rows.add_row("values", _join([_value(row) for row in self.values]))
@@ -189,9 +189,9 @@ class RunsTable(View):
                 "*" if row.current else "",
                 plain(row.run, 40),
                 plain(row.experiment, 30),
-                plain(now.phase, 30, _PHASE_STYLES.get(now.phase, "")),
-                _of(now.step, now.total_steps),
-                _of(now.epoch, now.total_epochs),
+                plain(now.phase, 30, PHASE_STYLES.get(now.phase, "")),
+                done_of(now.step, now.total_steps),
+                done_of(now.epoch, now.total_epochs),
                 "" if now.loss is None else f"{now.loss:.4g}",
             )
         return table
@@ -283,9 +283,9 @@ def _join(parts: Sequence[Text]) -> Text:
     return text
 
 
-def _of(done: int, total: int | None) -> str:
+def done_of(done: int, total: int | None) -> str:
     return f"{done:,}" if total is None else f"{done:,}/{total:,}"
 
 
-def _rate(rate: float) -> str:
+def per_second(rate: float) -> str:
     return f"{rate:,.0f}" if rate >= 10 else f"{rate:.2g}"

@@ -175,9 +175,9 @@ VERBS: dict[str, Verb] = {
         Verb("status", "show the run at this moment", "run", "Status", (_RUN,)),
         Verb(
             "dash",
-            "show the panel of the run; without a notebook, its status",
+            "show the panel of the run; in a terminal, until it ends or Ctrl-C",
             "run",
-            "None, or Status",
+            "None; without a screen that can change, Dashboard",
             (_RUN,),
         ),
         Verb("programs", "list the compiled programs", "module", "programs"),

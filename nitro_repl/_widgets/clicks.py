@@ -14,7 +14,7 @@ from typing import Any
 
 from .._run.asking import queued
 from .._run.run import Run
-from .plain import BLOCK, words
+from .._run.words import BLOCK, words
 
 _NOTICES = 8
 

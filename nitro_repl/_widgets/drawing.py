@@ -8,8 +8,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from .._run.points import lows_and_highs
 from .._text import show
-from .points import lows_and_highs
 
 _WIDTH, _HEIGHT = 640, 150
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 8, 8, 18

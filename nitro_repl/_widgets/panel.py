@@ -12,14 +12,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from .._run import registry
+from .._run.curves import Curves, is_loss
+from .._run.look import Look, Sections
 from .._run.run import Run
 from .._run.status import ENDED
+from .._run.story import Item, Story
 from .clicks import Clicks
-from .curves import Curves
 from .pump import Pump
 from .routing import pin
-from .sections import Look, Sections
-from .story import Item, Story
+from .series import packed
 from .summary import Summary
 
 _ALIVE_S = 2.0  # a message at least so often, so that the front end knows of us
@@ -42,7 +43,7 @@ class Panel:
         self._display = display
         self._period = max(period, _TEXT_S)
         self._clicks = Clicks(run)
-        self._look = Look(run, self._clicks)
+        self._look = Look(run)
         self._story = Story(run.journal, run.log)
         self._curves = Curves(run.record.history)
         self._sent: Sections = {}
@@ -121,9 +122,13 @@ class Panel:
         self._refresh()
         return live or self.run.swapping or not self._clicks.idle
 
+    def _sections(self) -> Sections:
+        waiting, notices = self._clicks.waiting(), self._clicks.notices()
+        return {**self._look.sections(), "waiting": waiting, "notices": notices}
+
     def _send_all(self) -> None:
-        self._sent = self._look.sections()
-        series, buffers = self._curves.all()
+        self._sent = self._sections()
+        series, buffers = packed(self._curves.all())
         self._send(
             {
                 "t": "full",
@@ -137,10 +142,10 @@ class Panel:
         )
 
     def _send_new(self, lines: list[Item], flags: list[Item]) -> None:
-        now = self._look.sections()
+        now = self._sections()
         state = {k: v for k, v in now.items() if v != self._sent.get(k)}
         self._sent = now
-        series, buffers = self._curves.new()
+        series, buffers = packed(self._curves.new())
         heard = self._clicks.heard()
         silent = time.monotonic() - self._sent_at > _ALIVE_S
         if state or series or lines or flags or heard or silent:
@@ -186,11 +191,15 @@ class Panel:
         return Summary(
             self.run.id,
             str(self.run.progress()),
-            curves=self._curves.drawn(),
+            curves=_losses(self._curves),
             numbers=self._curves.last(),
             changes=list(self._story.flags),
             error=self._look.error(),
         )
+
+
+def _losses(curves: Curves) -> dict[str, Any]:
+    return {name: curve for name, curve in curves.labelled().items() if is_loss(name)}
 
 
 panels: dict[str, Panel] = {}

@@ -51,7 +51,10 @@ class Terminal:
             start_new_session=True,
         )
         os.close(theirs)
-        self.screen = fdpexpect.fdspawn(ours, encoding="utf8", timeout=60)
+        # What is typed is echoed, at times in the middle of a character.
+        self.screen = fdpexpect.fdspawn(
+            ours, encoding="utf8", codec_errors="replace", timeout=60
+        )
         self.expect(r"In \[")
 
     def expect(self, pattern):

@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from .._text import show
-from .plain import words
 from .points import AXIS
+from .words import words
 
 LINES, FLAGS = 100, 300
 _RESULT_S = 1.0  # between two lines of results; the curves have them all

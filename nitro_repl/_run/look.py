@@ -1,4 +1,4 @@
-"""What a panel shows of a run beside curves and story, as sections of plain JSON.
+"""What is shown of a run beside curves and story, as sections of plain JSON.
 
 Each look is cheap: what costs more is looked up only when something may have moved it.
 """
@@ -10,11 +10,10 @@ from typing import Any
 
 from .._code.arrays import light_look
 from .._programs import disk
-from .._run.failure import describe
-from .._run.run import Run
-from .._run.status import ENDED
-from .clicks import Clicks
-from .plain import BLOCK, number, words
+from .failure import describe
+from .run import Run
+from .status import ENDED
+from .words import BLOCK, number, words
 
 Sections = dict[str, Any]
 
@@ -26,12 +25,10 @@ class Look:
 
     Args:
         run: The run.
-        clicks: The commands of its panel.
     """
 
-    def __init__(self, run: Run, clicks: Clicks):
+    def __init__(self, run: Run):
         self._run = run
-        self._clicks = clicks
         self._cache = run.handle.cache
         self._events = -1
         self._outcomes: dict[str, dict[str, Any]] = {}
@@ -75,8 +72,6 @@ class Look:
             "programs": self._programs(now.phase, now.note),
             "edit": self._edit,
             "error": self.error(),
-            "waiting": self._clicks.waiting(),
-            "notices": self._clicks.notices(),
         }
 
     def _since_when(self, what: str, text: str) -> float:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nitro_repl._widgets.points import Points
+from nitro_repl._run.points import Points
 
 
 def rows(start, stop, rng=None):
