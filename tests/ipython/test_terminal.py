@@ -37,7 +37,13 @@ class Terminal:
 
     def __init__(self, folder):
         env = {**os.environ, "TERM": "xterm", "IPYTHONDIR": str(folder / "ip")}
-        command = [sys.executable, "-m", "IPython", "--no-banner", "--no-confirm-exit"]
+        # Its own terminal, so that Ctrl-C reaches it.
+        start = (
+            "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
+            "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
+        )
+        command = [sys.executable, "-c", start, "-m", "IPython"]
+        command += ["--no-banner", "--no-confirm-exit"]
         ours, theirs = pty.openpty()
         termios.tcsetwinsize(theirs, (30, 120))
         # Not pexpect.spawn: it forks, which must not be done beside JAX's threads.
@@ -100,4 +106,21 @@ def test_leaving_the_terminal_while_training_exits_cleanly(terminal):
     terminal.type("%load_ext nitro_repl", r"In \[.*2")
     terminal.type("from tiny import nitro, Tiny", r"In \[.*3")
     terminal.type("run = %nitro train Tiny", r"step .*epoch .*stepping")
+    assert terminal.leave() == 0
+
+
+def test_the_dashboard_is_live_and_ctrl_c_leaves_the_run_alone(terminal):
+    terminal.type("%load_ext nitro_repl", r"In \[.*2")
+    terminal.type("from tiny import nitro, Tiny", r"In \[.*3")
+    terminal.type("run = %nitro train Tiny", r"step .*epoch .*stepping")
+    terminal.type("%nitro dash", "Tiny")
+    for _ in range(2):  # drawn again and again
+        terminal.expect("steps/s")
+        terminal.expect("curves")
+        terminal.expect("programs")
+    terminal.screen.send("\x03")
+    terminal.expect(r"run \S+ goes on")
+    terminal.type("print(run.phase, 'and', run.live)", "stepping and True")
+    terminal.type("run.stop(); print('now', 'over')", "now over")
+    terminal.type("%nitro dash", "stopped")
     assert terminal.leave() == 0
