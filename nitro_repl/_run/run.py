@@ -10,42 +10,31 @@ import contextlib
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import jax
 from flax import nnx
 
-from .._code.arrays import light_look
 from .._experiment.base import preset_of
-from .._programs.model import copies
 from .._programs.report import Reasons
 from .._programs.spec import Asker
 from .._text import tell
-from ..errors import NitroError, RunError, suggest
+from ..errors import NitroError, RunError
 from . import registry
 from .asking import asker
 from .binding import metadata
 from .call import call
+from .changes import reschedule, set_values, unset_value, wishes
 from .commands import LATER, Command, Mailbox
-from .culprit import Culprit
-from .decay import check_decay
-from .evaluation import Evaluation, State
 from .failure import describe
 from .listeners import Listener, Listeners
 from .loading import leaves_of
 from .loop import Loop
-from .outlook import Outlook
-from .picture import Pictures
-from .pictures import FIRST, Wish, render
+from .readings import Readings
 from .record import Record
-from .schedules import Schedules, schedules
-from .settings import ON_NONFINITE, one_of
-from .start import new_loop, sticky
-from .status import ENDED, HistoryView, ProgramState, Progress, Status, ValueRow
-from .surroundings import Surroundings
+from .schedules import Schedules
+from .start import new_loop
+from .status import ENDED
 from .swap import Swapper
-from .value_rows import value_rows
 from .worker import Worker
 
 if TYPE_CHECKING:
@@ -54,7 +43,7 @@ if TYPE_CHECKING:
 _STANDS_S = 1.0  # if it compiles for longer, it goes on doing so behind the prompt
 
 
-class Run:
+class Run(Readings):
     """One training run of a handle; made by `Nitro.train`.
 
     Attributes:
@@ -208,32 +197,10 @@ class Run:
         Example:
             >>> run.set(smoothing=0.1, learning_rate=3e-4)
         """
-        if changes is not None and not isinstance(changes, Mapping):
-            raise RunError(
-                f"set() got {type(changes).__name__}, not names with values",
-                where=f"run {self.id}",
-                fix='run.set(name=value), or run.set({"name": value})',
-            )
-        wanted = {**(changes or {}), **values}
-        guard = self._guard(wanted)
-        if not wanted and guard is None:
-            raise RunError(
-                "set() needs at least one value",
-                where=f"run {self.id}",
-                fix="run.set(name=value)",
-            )
+        wanted = wishes(changes, values, f"run {self.id}")
 
         def apply(loop: Loop, command: Command) -> None:
-            if not override:
-                loop.schedules.check_set(wanted)
-            plan, values = loop.programs.blueprint, loop.values
-            before, after = values.set(wanted, partial(check_decay, plan, values))
-            loop.schedules.hold(wanted)
-            if guard is not None:
-                before["on_nonfinite"], after["on_nonfinite"] = loop.on_nonfinite, guard
-                loop.on_nonfinite = guard
-                flag = sticky(guard, loop.values.device)
-                loop.carry = loop.carry._replace(sticky=flag)
+            before, after = set_values(loop, wanted, override=override)
             self._record(command, loop, before=before, after=after)
 
         self._worker.ask("set", apply)
@@ -247,16 +214,7 @@ class Run:
         """
 
         def apply(loop: Loop, command: Command) -> None:
-            if loop.schedules.release(name):
-                before = {name: loop.values.plain()[name]}
-                loop.schedules.apply(loop.values, loop.step)
-                after = {name: loop.values.plain()[name]}
-            else:
-                plan, values = loop.programs.blueprint, loop.values
-                values.check(name, "unset")
-                initial = values.initial[name]
-                refuse = partial(check_decay, plan, values)
-                before, after = values.set({name: initial}, refuse)
+            before, after = unset_value(loop, name)
             self._record(command, loop, before=before, after=after)
 
         self._worker.ask("unset", apply)
@@ -372,190 +330,7 @@ class Run:
         """
         return self.listeners.on(event, function)
 
-    # ---- looking
-
-    @property
-    def step(self) -> int:
-        """Optimizer steps done."""
-        return self._loop.step
-
-    @property
-    def epoch(self) -> int:
-        """Whole epochs done."""
-        return self._loop.epoch
-
-    @property
-    def culprit(self) -> Culprit | None:
-        """The last step whose loss or gradient was not finite: step, batch, tensor."""
-        return self._loop.culprit
-
-    @property
-    def live(self) -> bool:
-        """Whether a worker is there."""
-        return self._worker.live
-
-    @property
-    def ended(self) -> bool:
-        """Whether it is over, for now: `handle.train` may go on with it."""
-        return not self.live and self.phase in ENDED
-
-    @property
-    def stale(self) -> tuple[str, ...]:
-        """Programs whose code has moved on since they were made; looked up now."""
-        return self._swapper.stale()
-
-    def history(self, split: str = "train") -> HistoryView:
-        """The recorded columns of a split: numpy arrays by name.
-
-        The split "train" has a row per step: step, epoch, loss, train metrics,
-        grad_norm, learning_rate and what is scheduled; any other a row per evaluation.
-        """
-        known = {"train", *self.handle.data, *self.record.history.splits()}
-        if split not in known:
-            raise RunError(
-                f"there is no history of `{split}`",
-                where=f"run {self.id}",
-                fix=suggest(split, known),
-            )
-        return HistoryView(self.record.history.columns(split), split)
-
-    def render(
-        self,
-        split: str = "val",
-        *,
-        predictions: bool = True,
-        worst: int | None = None,
-        first: int = FIRST,
-    ) -> Pictures:
-        """Draw samples of a split with the state of one boundary: `Nitro.render`."""
-        wish, loader = Wish(split, predictions, worst, first), self.handle.loader(split)
-        with self.surroundings.width():
-            state, programs = self.state()
-            plan, padding = programs.blueprint, self.handle.padding
-            evaluation = Evaluation(plan.experiment, plan.hooks, programs, padding)
-            folder = self.record.directory.file("figures")
-            return render(evaluation, state, loader, wish, folder)
-
-    @property
-    def params(self) -> dict[str, Any]:
-        """The live parameters of one step boundary: nested dict of numpy copies."""
-        structure = self._loop.programs.blueprint.structure
-        return structure.nested(
-            copies(self._worker.look(lambda loop: loop.carry.params))
-        )
-
-    def model(self, params: str | None = None) -> nnx.Module:
-        """A fresh module in eval mode with copies of one step boundary's numbers.
-
-        Args:
-            params: "live" for the parameters being trained, "ema" for their average;
-                by default the average where there is one.
-
-        Raises:
-            SettingError: There is no average.
-        """
-        structure = self._loop.programs.renewed().structure
-        own, state = self._worker.look(
-            lambda loop: (loop.state(params).params, loop.carry.state)
-        )
-        return structure.merge(
-            jax.device_put(list(own)), jax.device_put(list(state)), training=False
-        )
-
-    def progress(self) -> Progress:
-        """How far the run is; cheap, from any thread."""
-        loop = self._loop
-        total, epochs = loop.max_steps, self.handle.settings["max_epochs"]
-        rate = loop.rate
-        left = None
-        if total is not None and rate and rate > 0 and self.phase == "stepping":
-            left = (total - loop.step) / rate
-        loss = loop.last_loss
-        return Progress(
-            loop.step,
-            total,
-            loop.epoch,
-            epochs,
-            loss,
-            rate,
-            left,
-            self.phase,
-            self.note,
-            loop.data_wait if rate else None,
-        )
-
-    def values(self, *, arrays: bool = False) -> list[ValueRow]:
-        """The live values, with what each follows and takes next.
-
-        Args:
-            arrays: Read arrays too; else their value is their shape and dtype.
-        """
-        loop = self._loop
-        return value_rows(loop.values, loop.schedules, loop.step, arrays=arrays)
-
-    @property
-    def steps_per_epoch(self) -> float:
-        """Optimizer steps of an epoch."""
-        return self._loop.feed.steps_per_epoch / self._loop.accum
-
-    def program_names(self) -> tuple[str, ...]:
-        """Names of its programs, in the order they run."""
-        programs = self._loop.programs.programs
-        return tuple(dict.fromkeys(program.name for program in programs))
-
-    def status(self) -> Status:
-        """The run at this moment: progress, values, programs, metrics, error."""
-        with light_look():
-            outlook = self._swapper.outlook()
-        outcomes = {
-            event.program: event.outcome
-            for event in self.handle.cache.events()
-            if event.run == self.id
-        }
-        return Status(
-            run=self.id,
-            experiment=type(self.handle.experiment).__name__,
-            progress=self.progress(),
-            values=self.values(arrays=True),
-            programs=[
-                ProgramState(name, outcomes.get(name, ""), name in outlook.stale)
-                for name in self.program_names()
-            ],
-            moved=outlook.labels,
-            misfit=outlook.refusal,
-            metrics=self.record.history.last("val"),
-            error=str(self.exception or self._loop.trouble or ""),
-        )
-
-    def __repr__(self) -> str:
-        name = type(self.handle.experiment).__name__
-        return f"<Run {self.id} of {name}: {self.progress()}>"
-
-    def state(self, params: str | None = None) -> tuple[State, Any]:
-        """Copies of one boundary's numbers, and the programs to evaluate with."""
-
-        def read(loop: Loop) -> Any:
-            now = loop.state(params)
-            return now.params, now.state, now.fields, loop.programs, now
-
-        own, state, fields, programs, now = self._worker.look(read)
-        return replace(now, params=own, state=state, fields=fields), programs
-
-    def methods(self) -> tuple[str, ...]:
-        """Names of the `@nitro.program` methods that `call` can run."""
-        return self._loop.programs.blueprint.hooks.programs()
-
     # ---- for what watches the user's code
-
-    def outlook(self) -> Outlook:
-        """What the newest code means for the run."""
-        with self.surroundings.config():
-            return self._swapper.outlook()
-
-    @property
-    def swapping(self) -> bool:
-        """Whether a swap is on its way."""
-        return self._swapper.busy
 
     def follow(self) -> None:
         """Start a swap to the newest code, which reports what came of it.
@@ -566,11 +341,6 @@ class Run:
         self._swapper.request(by="auto")
 
     # ---- for the handle
-
-    @property
-    def surroundings(self) -> Surroundings:
-        """The JAX settings that its worker steps under."""
-        return self._worker.surroundings
 
     def begin(self, *, paused: bool, foreground: bool) -> None:
         """Start the worker, or go on if there is one."""
@@ -603,13 +373,8 @@ class Run:
         """
 
         def apply(loop: Loop, command: Command) -> None:
-            before, plan = loop.schedules, loop.programs.blueprint
-            made = schedules(
-                plan.experiment, plan.hooks, loop.values, horizon, loop.step
-            )
-            made.begin(loop.values, after=before)
-            loop.schedules = made
-            self._record(command, loop, before=before.horizon, after=horizon)
+            before, after = reschedule(loop, horizon)
+            self._record(command, loop, before=before, after=after)
 
         command = Command("horizon", apply, asker())
         self._worker.hand_over(command)
@@ -674,14 +439,6 @@ class Run:
                 f"{describe(error)}",
                 bad=True,
             )
-
-    @staticmethod
-    def _guard(wanted: dict[str, Any]) -> str | None:
-        """Take the setting `on_nonfinite` out of what is to be set."""
-        mode = wanted.pop("on_nonfinite", None)
-        if mode is not None:
-            one_of("on_nonfinite", mode, ON_NONFINITE)
-        return mode
 
     def _record(self, command: Command, loop: Loop, **values: Any) -> None:
         self.journal.record(command.name, step=loop.step, by=command.by, **values)
