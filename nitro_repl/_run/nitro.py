@@ -22,18 +22,18 @@ from .._programs import disk
 from .._programs.cache import ProgramCache, programs
 from .._programs.explain import hooks_explained
 from .._programs.key import Source, thread_settings
-from .._programs.program_set import Avals, FirstBatches, ProgramSet
+from .._programs.program_set import ProgramSet
 from .._programs.spec import Asker
 from .._text import tell
 from ..errors import DataError, NitroError, RunError, SettingError, suggest
-from .batches import batch_arrays
 from .binding import Binding, audience, binding
 from .call import call
 from .chosen import check_choice
-from .data import check_accum, check_splits, first_batch
+from .data import check_accum, check_splits
 from .decay import check_decay, scheduled_decay
 from .derive import derived
 from .evaluation import Evaluation, State
+from .first import First
 from .live import Values
 from .loading import starting_from
 from .manual import check_settings, manual_rates
@@ -124,13 +124,8 @@ class Nitro:
         if weights is not None:
             self.built = starting_from(self.built, _model_of(weights))
             self._settings["weights"] = _words(weights)
-        self.available: dict[str, tuple[str, ...]] = {}
         self._prepare()
-        rows = max(
-            (a.shape[0] for a in self.first.get("train", {}).values() if a.shape),
-            default=0,
-        )
-        self.padding = Padding(rows) if self._settings["pad_eval"] else None
+        self.padding = Padding(self.first.rows) if self._settings["pad_eval"] else None
         self._run: Run | None = None
         self._told: tuple[str, ...] = ()
         self._report: Binding | None = None
@@ -358,23 +353,6 @@ class Nitro:
             return ()
         return tuple(sorted(made.names))
 
-    def first_batches(self, programs: ProgramSet) -> FirstBatches:
-        """The fields of each split that a run uses, and avals of what programs take.
-
-        A batch is read again only if they take a field that was not taken before.
-        """
-        found: dict[str, tuple[tuple[str, ...], Avals]] = {}
-        for split, known in self.first.items():
-            available = self.available[split]
-            names = programs.names(split, available)
-            if not known.keys() >= set(names):
-                batch = self._first_batch(split)
-                avals = _avals(batch_arrays(batch, split, names))
-            else:
-                avals = {name: known[name] for name in names}
-            found[split] = (available, avals)
-        return found
-
     def loader(self, split: str) -> Any:
         """The loader of a split.
 
@@ -434,7 +412,7 @@ class Nitro:
         self._programs = ProgramSet(
             self.blueprint, self.cache, self._asker, options=self.options
         )
-        self.first = self._check_batches()
+        self.first = First(self.data, self._programs)
 
     def _width(self) -> AbstractContextManager[None]:
         """The 32 or 64 bit mode in which the numbers to evaluate with were made."""
@@ -454,23 +432,6 @@ class Nitro:
             programs = self._programs
         plan = programs.blueprint
         return state, Evaluation(plan.experiment, plan.hooks, programs, self.padding)
-
-    def _check_batches(self) -> dict[str, Avals]:
-        """Read one batch of each split that a run uses; avals of what it takes."""
-        first: dict[str, Avals] = {}
-        for split in ("train", "val"):
-            if split not in self.data:
-                continue
-            batch = self._first_batch(split)
-            self.available[split] = tuple(batch)
-            self._programs.check(split, batch)
-            names = self._programs.names(split, batch)
-            first[split] = _avals(batch_arrays(batch, split, names))
-        return first
-
-    def _first_batch(self, split: str) -> dict[str, Any]:
-        with hooks_explained(f"the loader of `{split}`"):
-            return first_batch(self.data[split], split)
 
     def _check_endless(self, background: bool) -> None:
         if self.budget() is None and not background:
@@ -524,10 +485,6 @@ def _words(weights: Any) -> str:
     if isinstance(run, Run):
         return f"run {run.id} at step {run.step}"
     return type(weights).__name__
-
-
-def _avals(arrays: Mapping[str, Any]) -> Avals:
-    return {n: jax.ShapeDtypeStruct(a.shape, a.dtype) for n, a in arrays.items()}
 
 
 def _in_ipython() -> bool:

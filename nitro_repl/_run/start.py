@@ -52,7 +52,7 @@ def new_loop(handle: Nitro, run: Run, record: Record, followed: Schedules) -> Lo
         ),
         values=values,
         feed=Feed(handle.data["train"]),
-        first=handle.first.get("train", {}),
+        first=handle.first.avals.get("train", {}),
         key=handle.key,
         mailbox=run.mailbox,
         record=record,
@@ -65,7 +65,7 @@ def new_loop(handle: Nitro, run: Run, record: Record, followed: Schedules) -> Lo
     )
     if "val" in handle.data:
         loop.evaluate = Validation(
-            handle.data["val"], record, handle.padding, handle.first["val"]
+            handle.data["val"], record, handle.padding, handle.first.avals["val"]
         )
         loop.evaluate_every = every(settings["eval_every"])
     return loop

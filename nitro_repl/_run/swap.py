@@ -236,9 +236,9 @@ class Swapper:
             look=plan.source,
             options=self._loop.programs.options,
         )
-        for split, names in self._run.handle.available.items():
+        for split, names in self._run.handle.first.fields.items():
             made.check(split, names)
-        first = self._run.handle.first_batches(made)
+        first = self._run.handle.first.of(made)
         made.prepare(self._loop.programs, first)
         if not self._loop.programs.programs:  # the run failed before its first step
             made.train(*[first["train"][1]] * self._loop.accum)
