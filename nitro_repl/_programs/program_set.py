@@ -12,15 +12,17 @@ from typing import Any, TypeVar
 import jax
 
 from .._code.arrays import light_look
-from ..errors import HookError, StaleError
+from ..errors import StaleError
 from . import disk, metrics, training
 from .assemble import train_step
+from .batch_fields import BatchFields
 from .blueprint import Batch, Blueprint
 from .by_shape import ByShape, Key
 from .cache import ProgramCache
 from .key import Source, aval, struct, thread_settings
 from .method import Given, method, method_clock
 from .pins import Pins
+from .rows import as_weak_as, differ_in_rows, rows_of, with_rows
 from .spec import Asker, Program, Spec
 from .standing import Standing, stale_names, standing
 from .step import EvalStep, TrainStep
@@ -57,6 +59,7 @@ class ProgramSet:
         options: tuple[tuple[str, Any], ...] = (),
     ):
         self.blueprint = blueprint
+        self.batch_fields = BatchFields(blueprint)
         self.options = options
         self.fuse, self.joint = fuse, joint
         self._cache = cache
@@ -69,7 +72,6 @@ class ProgramSet:
         self._pins = Pins()
         self.look = look or self._source(blueprint)
         self._prepares = False
-        self._names: dict[Hashable, tuple[str, ...]] = {}
 
     def anew(self) -> ProgramSet:
         """A set of the same blueprint that has made nothing yet."""
@@ -117,69 +119,6 @@ class ProgramSet:
         key = (thread_settings(), given.signature)
         return steps.get(key) or self._made(steps, key, given)
 
-    def train_names(self, available: Iterable[str]) -> tuple[str, ...]:
-        """The batch fields that the train step takes, sorted.
-
-        Raises:
-            DataError: One that a hook needs is missing.
-        """
-        hooks = ("forward", "loss", "train_metrics")
-        if self.blueprint.hooks.manual:
-            hooks = ("train_step",)
-        return self._wanted(hooks, tuple(available), "train")
-
-    def eval_names(
-        self, hook: str, available: Iterable[str], split: str
-    ) -> tuple[str, ...]:
-        """The batch fields that one hook takes in evaluation, sorted."""
-        return self._wanted((hook,), tuple(available), split)
-
-    def names(self, split: str, available: Iterable[str]) -> tuple[str, ...]:
-        """The batch fields that compiled code takes of a split, sorted."""
-        if split == "train":
-            return self.train_names(available)
-        return self.compiled_eval_names(available, split)
-
-    def compiled_eval_names(
-        self, available: Iterable[str], split: str
-    ) -> tuple[str, ...]:
-        """The batch fields that compiled code takes in evaluation, sorted."""
-        hooks = ("metrics",) if metrics.on_device(self.blueprint) else ()
-        return self._wanted(("forward", "loss", *hooks), tuple(available), split)
-
-    def check(self, split: str, available: Iterable[str]) -> None:
-        """Refuse hooks that need a field which the batches of a split lack.
-
-        Raises:
-            DataError: The hook and the field are named.
-        """
-        if split == "train":
-            self.train_names(available)
-        else:
-            hooks = self.blueprint.hooks
-            if not (hooks.defines("loss") or hooks.defines("metrics")):
-                raise HookError(
-                    f"there is nothing to say about the split `{split}`",
-                    where=type(self.blueprint.experiment).__name__,
-                    fix="write `metrics` or `loss`, or leave the split out",
-                )
-            for hook in ("forward", "loss", "metrics"):
-                self.eval_names(hook, available, split)
-
-    def _wanted(
-        self, hooks: tuple[str, ...], available: tuple[str, ...], split: str
-    ) -> tuple[str, ...]:
-        key = (hooks, available, split)
-        if key not in self._names:
-            routes = [self.blueprint.route(hook) for hook in hooks]
-            for route in routes:
-                route.check(available, split)
-                metrics.check_key(self.blueprint, route)
-            self._names[key] = tuple(
-                sorted({name for route in routes for name in route.names(available)})
-            )
-        return self._names[key]
-
     def prepare(self, like: ProgramSet, first: FirstBatches) -> None:
         """Make what another set has made, so that nothing compiles after a switch.
 
@@ -199,7 +138,7 @@ class ProgramSet:
     def _prepare(self, like: ProgramSet, first: FirstBatches) -> None:
         now = thread_settings()
         available, avals = first["train"]
-        names = self.train_names(available)
+        names = self.batch_fields.train(available)
         for batches in like._train.shapes(now):
             known = [_known(names, batch, avals) for batch in batches]
             if all(fields is not None for fields in known):
@@ -218,13 +157,15 @@ class ProgramSet:
     ) -> None:
         now = thread_settings()
         for (batch,) in like._eval.shapes(now):
-            names = self.eval_names("forward", available, "val")
+            names = self.batch_fields.eval("forward", available, "val")
             fields = _known(names, batch, avals)
             if fields is not None:
                 self.evaluation(fields)
         for outputs, batch in like._value.shapes(now):
             made = self._outputs_now(outputs, like)
-            fields = _known(self.eval_names("loss", available, "val"), batch, avals)
+            fields = _known(
+                self.batch_fields.eval("loss", available, "val"), batch, avals
+            )
             if made is not None and fields is not None:
                 self.value(made, fields)
 
@@ -240,12 +181,12 @@ class ProgramSet:
         """Avals of what eval gives for the rows of another set's outputs."""
         for key, step in self._eval.items():
             before = dict(like._eval.items()).get(key)
-            if before is None or not _differ_in_rows(outputs, before.out):
+            if before is None or not differ_in_rows(outputs, before.out):
                 continue
-            made = with_rows(step.out, _rows(outputs), _rows(before.out))
+            made = with_rows(step.out, rows_of(outputs), rows_of(before.out))
             if jax.tree.structure(made) != jax.tree.structure(outputs):
                 return made  # a new `forward` gives other outputs
-            return jax.tree.map(_as_weak_as, made, outputs)
+            return jax.tree.map(as_weak_as, made, outputs)
         return None
 
     @property
@@ -424,37 +365,6 @@ def _known(names: Iterable[str], batch: Avals, first: Avals) -> Avals | None:
     if any(aval(batch[name]) != aval(first[name]) for name in both):
         return None  # of another length: found when such a batch comes
     return {name: first[name] for name in wanted}
-
-
-def _differ_in_rows(one: Any, two: Any) -> bool:
-    """Whether two trees of avals are alike but for the length of the first axis."""
-    first, second = jax.tree.leaves(one), jax.tree.leaves(two)
-    return jax.tree.structure(one) == jax.tree.structure(two) and all(
-        a.shape[1:] == b.shape[1:] and a.ndim == b.ndim and a.dtype == b.dtype
-        for a, b in zip(first, second, strict=True)
-    )
-
-
-def _rows(tree: Any) -> int:
-    return next((leaf.shape[0] for leaf in jax.tree.leaves(tree) if leaf.shape), 0)
-
-
-def with_rows(tree: Any, rows: int, padded: int) -> Any:
-    """The tree of avals with `rows` where its leaves have `padded` rows."""
-
-    def cut(leaf: Any) -> jax.ShapeDtypeStruct:
-        shape = leaf.shape
-        if shape and shape[0] == padded:
-            shape = (rows, *shape[1:])
-        weak = bool(getattr(leaf, "weak_type", False))
-        return jax.ShapeDtypeStruct(shape, leaf.dtype, weak_type=weak)
-
-    return jax.tree.map(cut, tree)
-
-
-def _as_weak_as(aval: Any, other: Any) -> jax.ShapeDtypeStruct:
-    weak = bool(getattr(other, "weak_type", False))
-    return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=weak)
 
 
 def _structs(batch: Avals) -> Batch:

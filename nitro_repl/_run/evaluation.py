@@ -18,7 +18,8 @@ from .._experiment.hooks import Hooks
 from .._experiment.metrics import Mean, MetricValue, Totals
 from .._programs.explain import hooks_explained
 from .._programs.metrics import on_device
-from .._programs.program_set import ProgramSet, with_rows
+from .._programs.program_set import ProgramSet
+from .._programs.rows import with_rows
 from .._programs.step import EvalStep
 from ..errors import HookError, MetricError
 from .batches import (
@@ -141,7 +142,7 @@ class Evaluation:
             self._prepare_width(with_rows(batch, rows, whole), split)
 
     def _prepare_width(self, batch: Mapping[str, Any], split: str) -> None:
-        names = self.programs.eval_names("forward", batch, split)
+        names = self.programs.batch_fields.eval("forward", batch, split)
         chosen = {name: batch[name] for name in names}
         rows = padded = 0
         if self.padding is not None:
@@ -154,12 +155,12 @@ class Evaluation:
                 lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), outputs
             )
         for hook, make in self._judges().items():
-            names = self.programs.eval_names(hook, batch, split)
+            names = self.programs.batch_fields.eval(hook, batch, split)
             make(outputs, {name: batch[name] for name in names})
 
     def predict(self, state: State, batch: Any) -> Any:
         """Outputs of one batch as numpy arrays."""
-        names = self.programs.eval_names("forward", batch, "predict")
+        names = self.programs.batch_fields.eval("forward", batch, "predict")
         arrays = batch_arrays(batch, "predict", names)
         outputs, rows, padded = self._forward(state, arrays, At("predict", 0))
         return slice_outputs(jax.device_get(outputs), rows, padded, "predict, pad_eval")
@@ -180,7 +181,7 @@ class Evaluation:
         """The loss, the metrics, and how many samples they are of."""
         split = at.split
         check_batch(batch, split)
-        names = self.programs.compiled_eval_names(batch, split)
+        names = self.programs.batch_fields.compiled(split, batch)
         arrays = private_arrays(batch, split, names)
         real, rows = self.outputs(state, arrays, at)
         made = self.judged(state, real, arrays, at)
@@ -237,7 +238,8 @@ class Evaluation:
         judges = self._judges()
         judges = {hook: judges[hook] for hook in hooks or judges}
         fields = {
-            hook: self.programs.eval_names(hook, arrays, at.split) for hook in judges
+            hook: self.programs.batch_fields.eval(hook, arrays, at.split)
+            for hook in judges
         }
         wanted = {name for names in fields.values() for name in names}
         placed = _place({name: arrays[name] for name in wanted}, state.device)
@@ -265,7 +267,7 @@ class Evaluation:
     ) -> tuple[Any, int, int]:
         """Outputs on the device, with the rows that are real and those there are."""
         split = at.split
-        names = self.programs.eval_names("forward", arrays, split)
+        names = self.programs.batch_fields.eval("forward", arrays, split)
         chosen: Any = {name: arrays[name] for name in names}
         rows = padded = 0
         if self.padding is not None:
@@ -280,7 +282,7 @@ class Evaluation:
     def _metrics(
         self, host: Experiment, outputs: Any, batch: Mapping[str, Any], split: str
     ) -> Mapping[str, Any]:
-        names = self.programs.eval_names("metrics", batch, split)
+        names = self.programs.batch_fields.eval("metrics", batch, split)
         given = {name: np.asarray(batch[name]) for name in names}
         with hooks_explained(f"metrics, split `{split}`"):
             made = self.hooks.call(host, "metrics", outputs, **given)

@@ -42,8 +42,10 @@ class First:
             if split in data:
                 batch = self._read(split)
                 self.fields[split] = tuple(batch)
-                programs.check(split, batch)
-                self.avals[split] = _avals(batch, split, programs.names(split, batch))
+                programs.batch_fields.check(split, batch)
+                self.avals[split] = _avals(
+                    batch, split, programs.batch_fields.compiled(split, batch)
+                )
 
     @property
     def rows(self) -> int:
@@ -55,7 +57,7 @@ class First:
         """The fields of each split, and avals of those that other programs take."""
         found: dict[str, tuple[tuple[str, ...], Avals]] = {}
         for split, known in self.avals.items():
-            names = programs.names(split, self.fields[split])
+            names = programs.batch_fields.compiled(split, self.fields[split])
             if known.keys() >= set(names):
                 avals = {name: known[name] for name in names}
             else:

@@ -247,7 +247,7 @@ class Loop:
     def own(self, batch: Any) -> dict[str, Any]:
         """The fields that programs name, copied, by sorted name."""
         check_batch(batch, "train")
-        names = self.programs.train_names(batch)
+        names = self.programs.batch_fields.train(batch)
         return private_arrays(batch, "train", names)
 
     def place(self, own: Mapping[str, Any]) -> dict[str, Any]:

@@ -65,10 +65,12 @@ class Batch:
         self._ranked = "loss" in hooks
         check_batch(batch, at.split)
         programs = evaluation.programs
-        shown = programs.eval_names("visualize", batch, at.split)
+        shown = programs.batch_fields.eval("visualize", batch, at.split)
         self._shown = {name: np.asarray(batch[name]) for name in shown}
         names = {
-            n for hook in hooks for n in programs.eval_names(hook, batch, at.split)
+            n
+            for hook in hooks
+            for n in programs.batch_fields.eval(hook, batch, at.split)
         }
         self._arrays = private_arrays(batch, at.split, sorted(names))
         self._outputs, self.rows = None, 0

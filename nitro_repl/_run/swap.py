@@ -237,7 +237,7 @@ class Swapper:
             options=self._loop.programs.options,
         )
         for split, names in self._run.handle.first.fields.items():
-            made.check(split, names)
+            made.batch_fields.check(split, names)
         first = self._run.handle.first.of(made)
         made.prepare(self._loop.programs, first)
         if not self._loop.programs.programs:  # the run failed before its first step
