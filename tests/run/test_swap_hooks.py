@@ -105,7 +105,7 @@ def test_settings_of_the_update_come_and_go_beside_an_optimizer_with_inputs():
         for cell, compiled, rate in (
             (rule(0.7), {}, 0.35),
             ("@Tiny.hook\ndef ema(self): return 0.5", {"optimizer": 1}, 0.35),
-            (rule(0.8), {"optimizer": 1}, 0.4),
+            (rule(0.8), {}, 0.4),
             (rule(0.9), {}, 0.45),
             ("del Tiny.ema", {}, 0.45),
             ("@Tiny.hook\ndef clip_norm(self): return 1e-3", {"optimizer": 1}, None),
