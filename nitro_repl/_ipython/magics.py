@@ -87,9 +87,18 @@ def _dash(magics: NitroMagics, verb: Verb, arguments: Arguments) -> Any:
 
 def _wait(magics: NitroMagics, verb: Verb, arguments: Arguments) -> Any:
     run = invoke.chosen_run(arguments)
-    with terminal_line(run):
-        result = magics.invoke(verb, arguments)
+    try:
+        with terminal_line(run):
+            result = magics.invoke(verb, arguments)
+    finally:
+        magics.screen.settle(run)
     _say(run)
+    return result
+
+
+def _stop(magics: NitroMagics, verb: Verb, arguments: Arguments) -> Any:
+    result = _plain(magics, verb, arguments)
+    magics.screen.settle(invoke.chosen_run(arguments))
     return result
 
 
@@ -103,4 +112,10 @@ def _say(run: Any) -> None:
     print(f"{run.id}  {run.progress()}")  # noqa: T201  # the output of a cell
 
 
-_SPECIAL = {"train": _train, "dash": _dash, "wait": _wait, "auto": _auto}
+_SPECIAL = {
+    "train": _train,
+    "dash": _dash,
+    "wait": _wait,
+    "stop": _stop,
+    "auto": _auto,
+}

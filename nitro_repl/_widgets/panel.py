@@ -25,7 +25,6 @@ from .summary import Summary
 
 _ALIVE_S = 2.0  # a message at least so often, so that the front end knows of us
 _TEXT_S, _REFRESH_S = 0.25, 20.0  # between refreshes of the static form
-_STILL = ("paused", *ENDED)
 
 
 class Panel:
@@ -49,8 +48,9 @@ class Panel:
         self._sent: Sections = {}
         self._next = 0
         self._sent_at = self._static_at = -math.inf
-        self._static = ""  # the phase that the static form was made in
+        self._static: tuple[str, int] | None = None  # where the static form was made
         self._line = ""
+        self._still: Summary | None = None  # the static form as it was shown last
         self._wanted = False
         self._connected = False
         self._shown = False
@@ -69,8 +69,18 @@ class Panel:
         self._display(self._widget)
         line = Summary(self.run.id, str(self.run.progress()))
         self._display(line, display_id=self._id)  # the pump makes more of it
-        self._static, self._static_at, self._shown = "", -math.inf, True
+        self._static, self._static_at, self._shown = None, -math.inf, True
         self._pump.wake()
+
+    def settle(self) -> None:
+        """Show the static form of a run that has ended from the cell that runs now.
+
+        A front end that runs a notebook without a browser takes in only what the
+        running cell sends.
+        """
+        ended = self._shown and not self.run.live and self._pump.rest()
+        if ended and self._still is not None:
+            self._display(self._still, display_id=self._id, update=True)
 
     def moved(self) -> None:
         """The user's code may have moved."""
@@ -171,20 +181,21 @@ class Panel:
         """Bring the static form up to date: now and then, and when the run stands."""
         if not self._shown:
             return
-        phase = self.run.phase
-        stands = phase in _STILL and phase != self._static
+        phase, here = self.run.phase, (self.run.phase, self.run.step)
         since = time.monotonic() - self._static_at
-        if stands or since > _REFRESH_S:
+        stands = phase in ENDED or (phase == "paused" and since > _TEXT_S)
+        if (stands and here != self._static) or since > _REFRESH_S:
+            self._static = here
             self._update(self._summary())
         elif not self._connected and since > self._period:
             line = str(self.run.progress())
             if line != self._line:
                 self._update(Summary(self.run.id, line))
-        self._static = phase if stands or phase not in _STILL else self._static
 
     def _update(self, shown: Summary) -> None:
         self._static_at = time.monotonic()
         self._line = str(self.run.progress())
+        self._still = shown
         self._display(shown, display_id=self._id, update=True)
 
     def _summary(self) -> Summary:
@@ -213,6 +224,13 @@ def panel_of(run: Run, display: Any, widget: Any, period: float = _TEXT_S) -> Pa
     if run.id not in panels:
         panels[run.id] = Panel(run, display, widget, period)
     return panels[run.id]
+
+
+def settle(run_id: str) -> None:
+    """Show the static form of a run that has ended from the cell that runs now."""
+    panel = panels.get(run_id)
+    if panel is not None:
+        panel.settle()
 
 
 def moved() -> None:

@@ -59,6 +59,13 @@ class Pump:
                 )
                 self._thread.start()
 
+    def rest(self) -> bool:
+        """Wait until there is nothing more to show; false if that takes long."""
+        thread = self._thread
+        if thread is not None:
+            thread.join(_JOIN_S)
+        return self._thread is None
+
     def stop(self) -> None:
         """End the thread for good, after a last turn."""
         self._ending.set()

@@ -219,6 +219,21 @@ def test_the_static_form_is_refreshed_when_the_run_stands(book, show):
     assert len(html) < 20_000
 
 
+def test_the_static_form_follows_a_run_that_pauses_again_at_once(
+    book, show, monkeypatch
+):
+    monkeypatch.setattr(panels, "_REFRESH_S", float("inf"))
+    with live(book, steps=3) as run:
+        front = show(run)
+        until(lambda: "<svg" in repr_html(front))
+        run.advance(1)
+        until(lambda: "step 4" in repr_html(front) and "<svg" in repr_html(front))
+
+
+def repr_html(front):
+    return updates(front)[-1][1]._repr_html_() if updates(front) else ""
+
+
 def updates(front):
     return [(name, thing) for name, thing in front.display.updates]
 
