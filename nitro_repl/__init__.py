@@ -23,6 +23,7 @@ from ._experiment.metrics import (
 )
 from ._experiment.program import program as program
 from ._programs.cache import programs as programs
+from ._run.compare import compare as compare
 from ._run.loader import ArrayLoader as ArrayLoader
 from ._run.nitro import Nitro as Nitro
 from ._run.registry import current as current, runs as runs

@@ -204,14 +204,20 @@ class Hooks(Mapping[str, Any]):
     @functools.cached_property
     def _spaces(self) -> tuple[Mapping[str, Any], ...]:
         """The namespaces in which the functions among the members look names up."""
-        found: dict[int, Mapping[str, Any]] = {}
-        for member in self._members.values():
+        spaces = (function.__globals__ for function in self.functions.values())
+        return tuple({id(space): space for space in spaces}.values())
+
+    @functools.cached_property
+    def functions(self) -> Mapping[str, FunctionType]:
+        """The user's own functions among the members, by name."""
+        found: dict[str, FunctionType] = {}
+        for name, member in self._members.items():
             function = getattr(member, "__func__", getattr(member, "fget", member))
             if isinstance(function, FunctionType) and not is_ours(
                 function.__code__.co_filename
             ):
-                found[id(function.__globals__)] = function.__globals__
-        return tuple(found.values())
+                found[name] = function
+        return found
 
     @property
     def manual(self) -> bool:

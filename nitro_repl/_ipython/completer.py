@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Iterable, Mapping
+from itertools import pairwise
 from typing import Any
 
 from IPython.core.completer import (
@@ -18,6 +19,8 @@ from IPython.core.completer import (
 )
 
 from .._run import invoke, registry, verbs
+from .._run.compare import MODES
+from .._run.run import Run
 from .._run.settings import SETTINGS
 from .._run.verbs import Verb
 from .._watch.level import LEVELS
@@ -74,36 +77,60 @@ def complete(rest: str, namespace: Mapping[str, Any]) -> list[str]:
 def _offers(
     verb: Verb, before: list[str], fragment: str, namespace: Mapping[str, Any]
 ) -> Iterable[str]:
-    option = before[-1] if before and before[-1].startswith("--") else ""
-    for parameter in verb.take("option"):
-        if option == _dashed(parameter.name):
-            return _named(parameter.offers, namespace)
+    valued = {_dashed(p.name): p.offers for p in verb.take("option")}
+    if verb.take("settings"):
+        valued |= {_dashed(n): "" for n, kind in SETTINGS.items() if kind is not bool}
+    run = _named_run(before)
+    if before and before[-1] in valued:
+        return _named(valued[before[-1]], namespace, run)
     if fragment.startswith("-"):
         return _options(verb)
-    words = [word for word in before if "=" not in word and not word.startswith("-")]
+    words = [
+        word
+        for last, word in pairwise(["", *before])
+        if "=" not in word and not word.startswith("-") and last not in valued
+    ]
     place = (verb.take("word") + verb.take("words"))[len(words) :][:1]
     if verb.take("words"):
         place = verb.take("words")
-    offers = [name for p in place for name in _named(p.offers, namespace)]
+    names = [name for p in place for name in _named(p.offers, namespace, run)]
+    offers = [name for name in names if not verb.take("words") or name not in words]
     if verb.take("fields"):
-        offers += _field_names(verb, words, namespace)
+        given = {word.partition("=")[0] for word in before if "=" in word}
+        names = _field_names(verb, words, namespace, run)
+        offers += [f"{name}=" for name in names if name not in given]
     return offers
 
 
-def _named(kind: str, namespace: Mapping[str, Any]) -> list[str]:
+def _named_run(before: list[str]) -> str | None:
+    """The id that `--run` names, if it does."""
+    for last, word in pairwise(before):
+        if last == "--run":
+            return word
+    return None
+
+
+def _named(kind: str, namespace: Mapping[str, Any], run: str | None) -> list[str]:
     """The names of a kind that exist now."""
-    return [name for name in _KINDS[kind](namespace) if not name.startswith("_")]
+    if kind in _OF_RUN:
+        names = _OF_RUN[kind](registry.current() if run is None else registry.find(run))
+    else:
+        names = _KINDS[kind](namespace)
+    return [name for name in names if not name.startswith("_")]
 
 
 def _field_names(
-    verb: Verb, words: list[str], namespace: Mapping[str, Any]
+    verb: Verb, words: list[str], namespace: Mapping[str, Any], run: str | None
 ) -> list[str]:
     if verb.name == "set":
-        return [f"{name}=" for name in _named("values", namespace)]
-    if not words or verb.name != "train":
+        return [*_named("values", namespace, run), "on_nonfinite"]
+    if not words:
         return []
+    if verb.name == "call":
+        chosen = registry.current() if run is None else registry.find(run)
+        return chosen.inputs(words[0])
     subject = invoke.find_experiment(words[0], namespace)
-    return [f"{name}=" for name in invoke.field_types(verb, subject)]
+    return list(invoke.field_types(verb, subject))
 
 
 def _options(verb: Verb) -> list[str]:
@@ -116,6 +143,11 @@ def _starting(fragment: str, names: Iterable[str]) -> list[str]:
     return [name for name in names if name.startswith(fragment)]
 
 
+def _word(name: str) -> str:
+    """A name as it is written where a blank ends a word."""
+    return f'"{name}"' if " " in name else name
+
+
 def _dashed(name: str) -> str:
     return "--" + name.replace("_", "-")
 
@@ -126,11 +158,16 @@ _KINDS: dict[str, Callable[[Mapping[str, Any]], Iterable[str]]] = {
         k for k, v in names.items() if invoke.is_trainable(v)
     ),
     "levels": lambda names: map(str, LEVELS),
-    "methods": lambda names: registry.current().methods(),
-    "programs": lambda names: (p.name for p in registry.current().status().programs),
+    "metrics": lambda names: map(_word, registry.metrics()),
+    "modes": lambda names: MODES,
     "runs": lambda names: registry.runs,
-    "splits": lambda names: ("train", "val", "test"),
-    "values": lambda names: (row.name for row in registry.current().status().values),
     "variables": lambda names: (k for k, v in names.items() if not callable(v)),
     "verbs": lambda names: verbs.VERBS,
+}
+
+_OF_RUN: dict[str, Callable[[Run], Iterable[str]]] = {
+    "methods": lambda run: run.methods(),
+    "programs": lambda run: run.program_names(),
+    "splits": lambda run: run.handle.data,
+    "values": lambda run: (row.name for row in run.values()),
 }

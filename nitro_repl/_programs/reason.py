@@ -34,7 +34,9 @@ def reason(
         return ""
     if before is None:
         return FIRST_USE
-    causes = _causes(before, after) or [_without_cause(outcome, before, after, left)]
+    causes = differences(before, after) or [
+        _without_cause(outcome, before, after, left)
+    ]
     more = len(causes) - _SHOWN
     return "; ".join(causes[:_SHOWN]) + (f"; and {more} more" if more > 0 else "")
 
@@ -52,7 +54,8 @@ def _without_cause(outcome: str, before: Program, after: Program, left: bool) ->
     return "the outputs it follows have changed"
 
 
-def _causes(before: Program, after: Program) -> list[str]:
+def differences(before: Program, after: Program) -> list[str]:
+    """What one program was made from, and another of its name was not, in words."""
     causes: list[str] = []
     for read, content in after.contents.items():
         causes += _read_causes(read, before.contents.get(read), content)

@@ -15,8 +15,9 @@ from .._experiment.hyper import NAMES
 from .._programs.cache import programs
 from ..errors import MagicError, suggest
 from . import registry
+from .compare import compare
+from .comparison import Comparison
 from .nitro import Nitro
-from .status import RunRow, RunsTable
 from .verbs import Help, Verb, help_text
 
 
@@ -155,26 +156,15 @@ def _train(arguments: Arguments, namespace: Mapping[str, Any]) -> Any:
     return subject.train(background=True, **flags)
 
 
-def _list_runs(arguments: Arguments, namespace: Mapping[str, Any]) -> RunsTable:
-    runs = list(registry.runs.values())
-    current = registry.current() if runs else None
-    return RunsTable(
-        [
-            RunRow(
-                run.id,
-                type(run.handle.experiment).__name__,
-                run.progress(),
-                run is current,
-            )
-            for run in runs
-        ]
-    )
+def _compare(arguments: Arguments, namespace: Mapping[str, Any]) -> Comparison:
+    return compare(*arguments.words, **arguments.options)
 
 
 _MODULE = {
+    "compare": _compare,
     "train": _train,
     "programs": lambda arguments, namespace: programs,
     "why": lambda arguments, namespace: programs.why(),
-    "runs": _list_runs,
+    "runs": lambda arguments, namespace: registry.runs.table(),
     "help": lambda arguments, namespace: Help(help_text(*arguments.words)),
 }

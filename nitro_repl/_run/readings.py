@@ -14,6 +14,7 @@ from flax import nnx
 
 from .._code.arrays import light_look
 from .._programs.model import copies
+from .._programs.program_set import ProgramSet
 from ..errors import RunError, suggest
 from .culprit import Culprit
 from .evaluation import Evaluation, State
@@ -21,6 +22,7 @@ from .outlook import Outlook
 from .picture import Pictures
 from .pictures import FIRST, Wish, render
 from .record import Record
+from .report import Report, report
 from .status import ENDED, HistoryView, ProgramState, Progress, Status, ValueRow
 from .surroundings import Surroundings
 from .value_rows import value_rows
@@ -169,6 +171,11 @@ class Readings:
         """Optimizer steps of an epoch."""
         return self._loop.feed.steps_per_epoch / self._loop.accum
 
+    @property
+    def programs(self) -> ProgramSet:
+        """The programs that it steps with, and what they were made from."""
+        return self._loop.programs
+
     def program_names(self) -> tuple[str, ...]:
         """Names of its programs, in the order they run."""
         programs = self._loop.programs.programs
@@ -198,6 +205,10 @@ class Readings:
             error=str(self.exception or self._loop.trouble or ""),
         )
 
+    def report(self) -> Report:
+        """The result so far: where it stands, metrics, live changes, its set-up."""
+        return report(self)
+
     def __repr__(self) -> str:
         name = type(self.handle.experiment).__name__
         return f"<Run {self.id} of {name}: {self.progress()}>"
@@ -215,6 +226,13 @@ class Readings:
     def methods(self) -> tuple[str, ...]:
         """Names of the `@nitro.program` methods that `call` can run."""
         return self._loop.programs.blueprint.hooks.programs()
+
+    def inputs(self, method: str) -> list[str]:
+        """Names of what a `@nitro.program` method takes."""
+        if method not in self.methods():
+            return []
+        taken = self.programs.blueprint.route(method)
+        return [*taken.required, *taken.optional]
 
     # ---- for what watches the user's code, and the handle
 

@@ -9,13 +9,46 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
+from rich.console import RenderableType
+
+from .._text import View
 from ..errors import RunError, suggest
+from .curves import label, losses_first
+from .points import AXIS
+from .status import RunRow, RunsTable
 
 if TYPE_CHECKING:
     from .run import Run
 
-runs: dict[str, Run] = {}
-"""Run id -> run."""
+
+class Runs(dict[str, "Run"], View):
+    """Run id -> run, oldest first; shown as a table."""
+
+    # dict would otherwise win over the drawing of View.
+    __repr__ = View.__repr__
+
+    def __rich__(self) -> RenderableType:
+        return self.table().__rich__()
+
+    def table(self) -> RunsTable:
+        """How far each run is, and its last metrics."""
+        now = _current[0] if _current else None
+        return RunsTable(
+            [
+                RunRow(
+                    run.id,
+                    type(run.handle.experiment).__name__,
+                    run.progress(),
+                    run is now,
+                    run.record.history.last("val"),
+                )
+                for run in list(self.values())
+            ]
+        )
+
+
+runs = Runs()
+"""The runs that are known."""
 
 ENDED_KEPT = 32
 
@@ -47,6 +80,18 @@ def current() -> Run:
                 fix="%nitro train YourExperiment",
             )
         return _current[0]
+
+
+def metrics() -> list[str]:
+    """Labels of all curves of the known runs, which `compare` can go by."""
+    found: dict[str, None] = {}
+    for run in list(runs.values()):
+        history = run.record.history
+        for split in history.splits():
+            found |= {
+                label(split, n): None for n in history.last(split) if n not in AXIS
+            }
+    return losses_first(found)
 
 
 def find(run_id: str) -> Run:

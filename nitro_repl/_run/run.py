@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from flax import nnx
 
+from .._code.texts import remember
 from .._experiment.base import preset_of
 from .._programs.report import Reasons
 from .._programs.spec import Asker
@@ -67,6 +68,7 @@ class Run(Readings):
             preset=preset_of(experiment) or None,
             metadata=metadata(type(experiment)),
         )
+        remember(handle.hooks.functions.values())
         self.id = self.record.id
         self.journal, self.log = self.record.journal, self.record.log
         self.phase = "starting"

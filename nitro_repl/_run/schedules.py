@@ -19,6 +19,9 @@ from .curve import Curve, curve
 from .live import Values
 from .schedule_names import resolved
 
+SCHEDULED = "scheduled"
+"""Said of a value that follows its schedule."""
+
 BLOCK = 256
 """Steps that are evaluated at a time, from a multiple of it on."""
 
@@ -115,7 +118,7 @@ class Schedules:
         """What a value follows, in a word for people; empty if it was not scheduled."""
         if name not in self.curves:
             return ""
-        return "set, not scheduled" if name in self.held else "scheduled"
+        return "set, not scheduled" if name in self.held else SCHEDULED
 
     def ahead(self, name: str, step: int, now: Any) -> Any:
         """What a value has at the step after `step`, as far as it was evaluated.

@@ -161,12 +161,13 @@ class Status(View):
 
 @dataclasses.dataclass(frozen=True)
 class RunRow:
-    """One run in the list of runs."""
+    """One run in the list of runs, with its last metrics."""
 
     run: str
     experiment: str
     progress: Progress
     current: bool = False
+    metrics: Mapping[str, object] = dataclasses.field(default_factory=dict)
 
 
 class RunsTable(View):
@@ -183,6 +184,7 @@ class RunsTable(View):
             table.add_column(name, no_wrap=True)
         for name in ("step", "epoch", "loss"):
             table.add_column(name, justify="right", no_wrap=True)
+        table.add_column("metrics", overflow="fold")
         for row in self.rows:
             now = row.progress
             table.add_row(
@@ -193,6 +195,7 @@ class RunsTable(View):
                 done_of(now.step, now.total_steps),
                 done_of(now.epoch, now.total_epochs),
                 "" if now.loss is None else f"{now.loss:.4g}",
+                _join(_metrics(row.metrics)),
             )
         return table
 

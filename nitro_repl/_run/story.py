@@ -23,7 +23,7 @@ Item = dict[str, Any]
 Results = Mapping[str, Mapping[str, float]]
 """The last row of a split, by its name."""
 
-_FLAGGED = ("set", "unset", "swap", "undo", "load", "horizon", "not finite")
+CHANGES = ("set", "unset", "swap", "undo", "load", "horizon", "not finite")
 """Commands that change what the curves mean."""
 
 
@@ -62,7 +62,7 @@ class Story:
             for one in said
         ]
         lines = sorted([*lines, *self._told(results)], key=lambda line: line["at"])
-        flags = [_flag(entry) for entry in entries if entry["command"] in _FLAGGED]
+        flags = [_flag(entry) for entry in entries if entry["command"] in CHANGES]
         self.lines.extend(lines)
         self.flags.extend(flags)
         return lines[-LINES:], flags[-FLAGS:]

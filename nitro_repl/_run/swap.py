@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import jax
 
 from .._code.arrays import light_look
+from .._code.texts import remember
 from .._experiment.hooks import Hooks
 from .._programs.ledger import Looked, changes
 from .._programs.optimizer_state import carried, carry_over
@@ -283,6 +284,7 @@ class Swapper:
         why: Sequence[str] = (),
     ) -> list[str]:
         """Have the worker take the new programs at its next boundary."""
+        remember(plan.hooks.functions.values())
 
         def apply(loop: Loop, command: Command) -> list[str]:
             self._requests.take(asked)

@@ -228,9 +228,9 @@ VERBS: dict[str, Verb] = {
         ),
         Verb(
             "report",
-            "what the run was set up with, and where each value comes from",
-            "handle",
-            "Binding",
+            "the result: where the run stands, metrics, live changes, its set-up",
+            "run",
+            "Report",
             (_RUN,),
         ),
         Verb(
@@ -241,6 +241,21 @@ VERBS: dict[str, Verb] = {
             (Parameter("split", "word", _SPLIT, offers="splits"), _RUN),
         ),
         Verb("runs", "list the runs of this session", "module", "RunsTable"),
+        Verb(
+            "compare",
+            "set runs side by side: values, code, curves, the best of them",
+            "module",
+            "Comparison",
+            (
+                Parameter("runs", "words", "which runs; all if none", offers="runs"),
+                Parameter(
+                    "metric", "option", "what says which is best", offers="metrics"
+                ),
+                Parameter(
+                    "mode", "option", "min or max: which value is", offers="modes"
+                ),
+            ),
+        ),
         Verb(
             "help",
             "explain a verb, or list them",

@@ -9,8 +9,8 @@ import html
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from .._run.drawing import Curves, drawing, legend
 from .._text import show
-from .drawing import COLORS, Curves, drawing
 
 _FLAGS = 12
 
@@ -53,7 +53,7 @@ class Summary:
     def _repr_html_(self) -> str:
         parts = [_tag("div", repr(self), "white-space:pre-wrap")]
         if self._curves:
-            parts += [drawing(self._curves), _legend(self._curves)]
+            parts += [drawing(self._curves), legend(self._curves)]
         if self._numbers:
             rows = ((name, show(value)) for name, value in self._numbers.items())
             parts.append(_table(rows))
@@ -65,14 +65,6 @@ class Summary:
         name = html.escape(self._run, quote=True)
         body = "".join(parts)
         return f'<div class="nitro-summary nitro-{name}" style="{style}">{body}</div>'
-
-
-def _legend(names: Iterable[str]) -> str:
-    spans = [
-        _tag("span", f"— {name}", f"color:{COLORS[place % len(COLORS)]}")
-        for place, name in enumerate(names)
-    ]
-    return f"<div>{' &nbsp; '.join(spans)}</div>"
 
 
 def _table(rows: Iterable[tuple[str, str]]) -> str:

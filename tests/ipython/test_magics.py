@@ -219,7 +219,9 @@ def test_the_report_of_a_new_handle_is_shown_once_under_its_cell(nitro, shell, c
     assert "keyword" in shown
     nitro("wait")
     assert "GraphConst[int]" not in capsys.readouterr().out
-    assert nitro("report").settings
+    report = nitro("report")
+    assert report.setup.settings
+    assert report.progress.phase == "done"
 
 
 def test_in_a_notebook_it_is_folded_so_that_the_panel_stays_in_sight(
@@ -237,3 +239,19 @@ def test_in_a_notebook_it_is_folded_so_that_the_panel_stays_in_sight(
     assert data["text/html"].startswith("<details><summary")
     assert "Tiny: fields, settings and data</summary>" in data["text/html"]
     assert "<details>" not in shell.user_ns["handle"].report()._repr_html_()
+
+
+def test_runs_are_compared_by_a_metric(nitro, usage, shell):
+    shell.run_cell(
+        "Tiny.metrics = lambda self, o, *, y: {'acc': ((o.argmax(-1) == y).sum(), 8)}"
+    ).raise_error()
+    made = [nitro(f"train Tiny width={n} --max-steps 4 --run-dir None") for n in (2, 3)]
+    for run in made:
+        run.wait()
+    one, other = (run.id for run in made)
+    assert nitro(f"compare {one} {other}").fields == {"width": (2, 3)}
+    assert nitro("compare").runs[-2:] == (one, other)
+    found = nitro(f'compare {one} {other} --metric "val acc" --mode max')
+    assert (found.metric, found.mode) == ("val acc", "max")
+    shell.run_cell(f"_found = %nitro compare {one} nothing")
+    assert nitro(f"dash --run {one}").sections["head"]["run"] == one
