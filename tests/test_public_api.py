@@ -33,6 +33,7 @@ PUBLIC = [
     "StaleError",
     "Sum",
     "SwapError",
+    "compare",
     "current",
     "field",
     "load_ipython_extension",
