@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any, cast
 
 from .execution import MISSING, Moved
@@ -58,7 +59,12 @@ class Namespace:
         stars = {absolute(star, self.package) for star in self.outline.stars}
         if module in stars or not self.known:
             unbound = moved.keys() - self.outline.bound
-            copies = {name: name for name in unbound if name[:2] != "__"}
+            copies = {
+                name: name
+                for name in unbound
+                if name[:2] != "__"
+                and (module in stars or _may_be_of(module, *moved[name]))
+            }
         for name, imported in self.outline.imported.items():
             if imported.name in moved and self._is(imported.module, module):
                 copies[name] = imported.name
@@ -66,6 +72,18 @@ class Namespace:
 
     def _is(self, imported: str, module: str) -> bool:
         return absolute(imported, self.package) == module
+
+
+def _may_be_of(module: str, old: Any, new: Any) -> bool:
+    """Whether a name of unknown origin may be a copy; one that is gone says whose.
+
+    `math` in two namespaces is no copy of the one in a file that imports it no longer.
+    """
+    if new is not MISSING:
+        return True
+    return not isinstance(old, ModuleType) and (
+        getattr(old, "__module__", module) == module
+    )
 
 
 def notebook(names: dict[str, Any]) -> Namespace:

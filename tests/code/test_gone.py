@@ -87,6 +87,14 @@ def test_what_a_module_imported_itself_is_never_gone(folder):
     assert names["q"] is names["functools"].reduce
 
 
+def test_a_name_of_unknown_origin_is_no_copy_of_what_the_file_only_imported(folder):
+    folder.make("m1", "import math\ndef f(x): return x\ndef g(x): return x\n")
+    names = namespace(folder, "import m1")
+    names.update(math=names["m1"].math, f=names["m1"].f)  # by no cell
+    [change] = folder.edit("m1", "def g(x): return x\n")
+    assert [held.what for held in change.held] == ["m1.f"]
+
+
 def test_a_file_that_imports_what_is_gone_does_not_run_and_heals(folder):
     folder.make("m1", SOURCE)
     folder.make("m2", "from m1 import f\ndef via(x): return f(x)\n")

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from nitro_repl._programs import cache
+from nitro_repl._programs import maker
 from nitro_repl._watch.news import News
 from tests.cells import LOSS, TINY, live, losses, tiny
 from tests.counting import count_compiles
@@ -204,7 +204,7 @@ def test_each_state_of_code_that_does_not_fit_is_said_once_with_what_a_swap_can_
 @pytest.fixture
 def compiling(monkeypatch, fresh_programs):
     """Begin a run and stop it where a program is compiled; a function lets it go on."""
-    real, reached, opened = cache._compile, threading.Event(), threading.Event()
+    real, reached, opened = maker._compile, threading.Event(), threading.Event()
 
     def begin(book, at):
         def gated(name, lowered):
@@ -213,7 +213,7 @@ def compiling(monkeypatch, fresh_programs):
                 assert opened.wait(60)
             return real(name, lowered)
 
-        monkeypatch.setattr(cache, "_compile", gated)
+        monkeypatch.setattr(maker, "_compile", gated)
         run = book.handle(max_steps=3).train(background=True)
         assert reached.wait(60)
         return run, opened.set
