@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import FunctionType
-from typing import Any
+from typing import Any, NamedTuple
 
 import optax
 
@@ -20,6 +20,10 @@ NAMES = ("learning_rate", "weight_decay")
 ANCHORS = "decay anchors"
 """Where the arrays that weight decay pulls toward are, among the hyperparameters."""
 
+_PLUMBING = {
+    "chain", "named_chain", "with_extra_args_support", "masked", "partition",
+    "identity", "scale",
+}  # fmt: skip
 _GIVEN = {"value", "grad"}
 _FUNCTIONS = {"value_fn", "obj_fn"}  # of the loss, which only a train step has
 
@@ -130,20 +134,52 @@ def _check_arguments(made: optax.GradientTransformation) -> bool:
     return takes or bool(needs)
 
 
-def _updates(
-    value: Any, seen: set[int], extra: bool = True
-) -> Iterator[tuple[Callable[..., Any], bool]]:
-    """The update functions of a transformation, and whether more arguments reach them.
+class Rule(NamedTuple):
+    """What the `optimizer` hook gave, for people.
 
-    Found through their closures.
+    Attributes:
+        word: The factories of its parts, or "".
+        decays: Whether it uses `hp.weight_decay` itself.
     """
+
+    word: str
+    decays: bool
+
+
+def rule_word(made: optax.GradientTransformation) -> str:
+    """What a transformation does, by the factories of its parts: "clip + adam".
+
+    Empty if nothing is known of it.
+    """
+    found = [
+        function.__qualname__.partition(".<locals>.")[0]
+        for function, _ in _functions(made, set())
+        if ".<locals>.update" in function.__qualname__
+    ]
+    parts = dict.fromkeys(found)
+    words = [name.removeprefix("scale_by_") for name in parts if name not in _PLUMBING]
+    if not words and "scale" in parts:
+        return "sgd"
+    return " + ".join(words)
+
+
+def _updates(value: Any, seen: set[int]) -> Iterator[tuple[Callable[..., Any], bool]]:
+    """The update functions of a transformation, and if more arguments reach them."""
+    for function, extra in _functions(value, seen):
+        if list(inspect.signature(function).parameters)[:2] == ["updates", "state"]:
+            yield function, extra
+
+
+def _functions(
+    value: Any, seen: set[int], extra: bool = True
+) -> Iterator[tuple[FunctionType, bool]]:
+    """The functions of a transformation, found through their closures."""
     if id(value) in seen:
         return
     seen.add(id(value))
     parts: Iterable[Any] = ()
     if isinstance(value, FunctionType):
-        if list(inspect.signature(value).parameters)[:2] == ["updates", "state"]:
-            yield value, extra
+        yield value, extra
         parts = [_inside(cell) for cell in value.__closure__ or ()]
     elif isinstance(value, optax.GradientTransformation):
         extra = extra and isinstance(value, optax.GradientTransformationExtraArgs)
@@ -153,7 +189,7 @@ def _updates(
     elif isinstance(value, tuple | list):
         parts = value
     for part in parts:
-        yield from _updates(part, seen, extra)
+        yield from _functions(part, seen, extra)
 
 
 def _inside(cell: Any) -> Any:

@@ -6,7 +6,7 @@ Immutable; a newer one is compared with it, never written into it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import jax
@@ -14,6 +14,7 @@ import jax
 from .._code.fingerprint import Fingerprint
 from .._experiment.base import Experiment
 from .._experiment.hooks import Hooks, missing
+from .._experiment.hyper import Rule
 from .._experiment.routing import Route, route
 from .._experiment.view import Reads, traced_view
 from ..errors import HookError
@@ -43,6 +44,7 @@ class Blueprint:
         opt_made: What `optimizer` read when that structure was made.
         made: What `build_model` read when the model was made.
         device_metrics: Whether `metrics` is compiled; else it runs on the host.
+        rules: By group, what `optimizer` gave, for people.
     """
 
     experiment: Experiment
@@ -56,6 +58,7 @@ class Blueprint:
     opt_made: Snapshot
     made: Snapshot
     device_metrics: bool = False
+    rules: Mapping[str, Rule] = field(default_factory=dict)
 
     def train_content(self) -> Fingerprint:
         """Content of the model in train mode, at this moment."""

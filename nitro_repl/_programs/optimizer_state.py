@@ -14,13 +14,18 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from .._experiment.hyper import Rule
 from .._experiment.view import Reads
 from .blueprint import Blueprint
 from .update import OptimizerState, Update
 
 
 def initial(
-    plan: Blueprint, reads: Reads, params: Sequence[Any], values: tuple[Any, Any]
+    plan: Blueprint,
+    reads: Reads,
+    params: Sequence[Any],
+    values: tuple[Any, Any],
+    rules: dict[str, Rule] | None = None,
 ) -> OptimizerState:
     """The optimizer state of fresh parameters.
 
@@ -29,6 +34,7 @@ def initial(
         reads: Filled with what `optimizer` reads.
         params: One leaf per parameter.
         values: Pair of the Device fields and the hyperparameters, by name.
+        rules: Filled with the rule of each group.
 
     Returns:
         The state, its leaves arrays of their own: no buffer is shared with the
@@ -37,7 +43,7 @@ def initial(
     fields, hyper = values
     view = plan.view({"fields": fields}, reads, "optimizer", training=True)
     update = Update(plan.structure, plan.recipe, view.optimizer, hyper)
-    return jax.tree.map(_own, update.initial(params))
+    return jax.tree.map(_own, update.initial(params, rules))
 
 
 @dataclass(frozen=True)

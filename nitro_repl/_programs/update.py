@@ -12,7 +12,14 @@ from typing import Any, NamedTuple
 import jax
 import optax
 
-from .._experiment.hyper import Hyperparameters, anchors_of, of_group, transformation
+from .._experiment.hyper import (
+    Hyperparameters,
+    Rule,
+    anchors_of,
+    of_group,
+    rule_word,
+    transformation,
+)
 from .model import Structure
 from .recipe import Recipe
 from .results import precise
@@ -59,12 +66,21 @@ class Update:
             [leaf if mine else optax.MaskedNode() for leaf, mine in pairs]
         )
 
-    def initial(self, params: Sequence[Any]) -> OptimizerState:
-        """The state of fresh parameters, one leaf per parameter."""
-        groups = {
-            group: self.rule(group)[0].init(self.of_group(params, group))
-            for group in self.recipe.names
-        }
+    def initial(
+        self, params: Sequence[Any], rules: dict[str, Rule] | None = None
+    ) -> OptimizerState:
+        """The state of fresh parameters, one leaf per parameter.
+
+        Args:
+            params: The leaves.
+            rules: Filled with the rule of each group.
+        """
+        groups: dict[str, Any] = {}
+        for group in self.recipe.names:
+            made, hp = self.rule(group)
+            groups[group] = made.init(self.of_group(params, group))
+            if rules is not None:
+                rules[group] = Rule(rule_word(made), hp.decays)
         ema: dict[str, Any] = {}
         if self.recipe.ema is not None:
             pairs = zip(self.structure.names, params, strict=True)

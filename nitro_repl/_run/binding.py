@@ -1,25 +1,28 @@
-"""The binding report: what a handle was set up with, and where each value comes from.
+"""The binding report: what is in force, and where each value comes from.
 
-Plain values of the moment of set-up; drawing it reads nothing else.
+Plain values of one moment, of set-up or of a run; drawing it reads nothing else.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich import box
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from .._experiment.base import Experiment, preset_of
-from .._experiment.fields import Field
-from .._experiment.hooks import Hooks
+from .._experiment.fields import Field, Residency
 from .._text import View, plain, show
+from ..errors import NitroError
+from .group_rows import GroupRow, group_rows, group_table
 from .loader import ArrayLoader
+from .origins import SWAPPED, Moment
+from .schedule_rows import ScheduleRow, schedule_rows, schedule_table
+from .schedules import Schedules, schedules
 from .settings import SETTINGS
 
 if TYPE_CHECKING:
@@ -34,8 +37,11 @@ class Bound:
     """A field or setting: its value and where that comes from.
 
     Attributes:
-        source: "keyword", "preset", "derive", "field", "method" or "default".
-        about: Of a field: marker, bounds, scale and doc.
+        source: "keyword", "preset", "derive", "field", "method" or "default"; in a run
+            also "set at step 12", "schedule", "swapped hook", or "earlier code" for a
+            value that a swap left as it was.
+        about: Of a field: marker, bounds, scale and doc; of a value that is kept, what
+            `unset` would give.
     """
 
     name: str
@@ -46,15 +52,17 @@ class Bound:
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Binding(View):
-    """What a handle was set up with.
+    """What is in force for a handle.
 
     Attributes:
         experiment: Class name.
         preset: The preset that it began with, or "".
         fields: Fields of the experiment; likewise `settings`.
         splits: By name, what is known of a split, in words.
-        groups: By group, what is known of its parameters, in words.
-        schedules: Names that follow a schedule.
+        groups: How each group of parameters is updated.
+        schedules: What each scheduled value follows.
+        swapped: By hook that a swap took, what is new in it, in words.
+        moment: The run and its step, or "" for set-up.
     """
 
     experiment: str
@@ -62,13 +70,16 @@ class Binding(View):
     fields: Sequence[Bound]
     settings: Sequence[Bound]
     splits: Mapping[str, str]
-    groups: Mapping[str, str]
-    schedules: Sequence[str]
+    groups: Sequence[GroupRow]
+    schedules: Sequence[ScheduleRow]
+    swapped: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    moment: str = ""
 
     def __rich__(self) -> RenderableType:
-        title = f"{self.experiment}, preset {self.preset}" if self.preset else ""
+        preset = f"preset {self.preset}" if self.preset else ""
+        title = ", ".join(filter(None, (self.experiment, preset, self.moment)))
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title_justify="left")
-        table.title = plain(title or self.experiment, style="bold")
+        table.title = plain(title, style="bold")
         for name in ("name", "value", "from", "about"):
             table.add_column(name, overflow="fold")
         for rows in (self.fields, self.settings):
@@ -76,49 +87,85 @@ class Binding(View):
                 table.add_row(
                     plain(row.name, 30),
                     plain(show(row.value, 40), 40),
-                    plain(row.source, 10, "dim" if row.source == "default" else ""),
+                    plain(row.source, 20, "dim" if row.source == "default" else ""),
                     plain(row.about, 50),
                 )
             table.add_section()
-        for kind, said in (("split", self.splits), ("group", self.groups)):
-            for name, words in said.items():
-                table.add_row(Text(kind), plain(name, 30), Text(""), plain(words, 60))
-        for name in self.schedules:
-            table.add_row(Text("schedule"), plain(name, 30), Text(""), Text(""))
-        return table
+        for name, words in self.splits.items():
+            table.add_row(Text("split"), plain(name, 30), Text(""), plain(words, 60))
+        for name, words in self.swapped.items():
+            table.add_row(
+                Text("hook"), plain(name, 30), Text(SWAPPED), plain(words, 60)
+            )
+        groups = [group_table(self.groups)] if self.groups else []
+        schedules = [schedule_table(self.schedules)] if self.schedules else []
+        return Group(table, *groups, *schedules)
 
 
-def binding(handle: Nitro) -> Binding:
+def set_up(handle: Nitro) -> Binding:
     """Take down what a handle was set up with."""
-    experiment, hooks = handle.experiment, handle.hooks
-    cls = type(experiment)
-    fields = [
-        Bound(name, getattr(experiment, name), handle.origin(name), about(declared))
-        for name, declared in cls.__fields__.items()
-    ]
-    values = {**handle.settings, **handle.values.plain()}
-    names = [name for name in {**SETTINGS, **values} if name not in cls.__fields__]
-    settings = [
-        Bound(name, values[name], setting_source(cls, hooks, name, handle.given))
-        for name in names
-        if name in values
-    ]
-    recipe, structure = handle.blueprint.recipe, handle.blueprint.structure
-    sizes: Counter[str] = Counter()
-    for group, aval in zip(recipe.groups, structure.param_avals, strict=True):
-        sizes[group] += aval.size
-    leaves = Counter(recipe.groups)
-    groups = {
-        group: f"{leaves[group]} parameters, {size:,} numbers"
-        for group, size in sizes.items()
-    }
-    if hooks.manual:
-        groups = {}
-    followed = handle.scheduled_names()
-    splits = {name: split_words(loader) for name, loader in handle.data.items()}
+    try:  # the hook may need a horizon that only `train` gives
+        followed = schedules(
+            handle.experiment, handle.hooks, handle.values, handle.budget()
+        )
+    except (NitroError, KeyError):
+        followed = Schedules({})
+    guard = handle.settings["on_nonfinite"]
+    return binding(Moment(handle, handle, followed, guard))
+
+
+def binding(moment: Moment) -> Binding:
+    """Take down what is in force at a moment."""
+    handle, now = moment.handle, moment.now
+    cls = type(now.experiment)
     return Binding(
-        cls.__name__, preset_of(experiment), fields, settings, splits, groups, followed
+        cls.__name__,
+        preset_of(handle.experiment),
+        [_field(moment, name, declared) for name, declared in cls.__fields__.items()],
+        _settings(moment),
+        {name: split_words(loader) for name, loader in handle.data.items()},
+        group_rows(now, moment.followed),
+        schedule_rows(moment.followed, now.values),
+        {name: ", ".join(causes) for name, causes in moment.moved.items()},
+        moment.said,
     )
+
+
+def _field(moment: Moment, name: str, declared: Field) -> Bound:
+    if declared.residency is Residency.DEVICE:
+        value = moment.value(name)
+        source, kept = moment.origin(name, value)
+        said = f"{about(declared)}, {kept}" if kept else about(declared)
+        return Bound(name, value, source, said)
+    value = getattr(moment.now.experiment, name)
+    return Bound(name, value, moment.handle.origin(name), about(declared))
+
+
+def _settings(moment: Moment) -> list[Bound]:
+    """Settings that are no field, or that a keyword gives another value than that."""
+    handle, now = moment.handle, moment.now
+    fields, live = type(now.experiment).__fields__, now.values.hyper_names
+    values = {**handle.settings, "on_nonfinite": moment.on_nonfinite}
+    if not now.hooks.manual:
+        recipe = now.settled.recipe
+        values |= {"clip_norm": recipe.clip_norm, "ema": recipe.ema}
+    rows = []
+    for name in {**SETTINGS, **values, **dict.fromkeys(live)}:
+        if name in fields and (name in live or name not in handle.given):
+            continue
+        if name in live:
+            value = moment.value(name)
+            rows.append(Bound(name, value, *moment.origin(name, value)))
+        elif name in values:
+            rows.append(Bound(name, values[name], _setting(moment, name)))
+    return rows
+
+
+def _setting(moment: Moment, name: str) -> str:
+    if name in moment.by_hand:
+        return f"set at step {moment.by_hand[name][0]}"
+    taken = name in ("clip_norm", "ema")  # asked again by a swap
+    return moment.setting(name, moment.now.hooks if taken else moment.handle.hooks)
 
 
 def metadata(cls: type[Experiment]) -> dict[str, dict[str, Any]]:
@@ -141,22 +188,6 @@ def about(declared: Field) -> str:
         low, high = declared.bounds
         parts.append(f"{low:g} to {high:g}{', log' if declared.log else ''}")
     return ", ".join([*parts, *([declared.doc] if declared.doc else [])])
-
-
-def setting_source(
-    cls: type[Experiment], hooks: Hooks, name: str, given: Mapping[str, Any]
-) -> str:
-    """Where a setting comes from: keyword, then field or method, then default."""
-    if name in given:
-        return "keyword"
-    if name in cls.__fields__:
-        return "field"
-    for own in (name, name.rpartition(".")[2]):
-        if own in hooks and hooks[own] is not vars(Experiment).get(own):
-            return "method"
-    if hooks.manual and "." in name:
-        return "method"
-    return "default"
 
 
 def split_words(loader: Any) -> str:

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
@@ -25,8 +26,8 @@ from .._programs.key import Source, thread_settings
 from .._programs.program_set import ProgramSet
 from .._programs.spec import Asker
 from .._text import tell
-from ..errors import DataError, NitroError, RunError, SettingError, suggest
-from .binding import Binding, audience, binding
+from ..errors import DataError, RunError, SettingError, suggest
+from .binding import Binding, audience, set_up
 from .call import call
 from .chosen import check_choice
 from .data import check_accum, check_splits
@@ -128,9 +129,8 @@ class Nitro:
         self.padding = Padding(self.first.rows) if self._settings["pad_eval"] else None
         self._run: Run | None = None
         self._told: tuple[str, ...] = ()
-        self._report: Binding | None = None
         for show in audience:
-            show(self.report())
+            show(self.set_up)
 
     @property
     def settings(self) -> Mapping[str, Any]:
@@ -143,10 +143,12 @@ class Nitro:
         return self._run
 
     def report(self) -> Binding:
-        """What this handle was set up with, and where each value comes from."""
-        if self._report is None:
-            self._report = binding(self)
-        return self._report
+        """What is in force, and where each value comes from.
+
+        Before any run that is what the handle was set up with; then what its latest
+        run steps with now, after each `set`, `unset` and swap.
+        """
+        return self.set_up if self._run is None else self._run.in_force()
 
     def train(
         self,
@@ -345,13 +347,10 @@ class Nitro:
         preset = overridden is not None and field not in overridden
         return "preset" if preset else "keyword"
 
-    def scheduled_names(self) -> tuple[str, ...]:
-        """Names that the hook `schedules` gives, where it can be asked now."""
-        try:
-            made = schedules(self.experiment, self.hooks, self.values, self.budget())
-        except (NitroError, KeyError):
-            return ()
-        return tuple(sorted(made.names))
+    @cached_property
+    def set_up(self) -> Binding:
+        """The report of set-up, which its runs write down when they begin."""
+        return set_up(self)
 
     def loader(self, split: str) -> Any:
         """The loader of a split.

@@ -16,8 +16,10 @@ from .._code.arrays import light_look
 from .._programs.model import copies
 from .._programs.program_set import ProgramSet
 from ..errors import RunError, suggest
+from .binding import Binding, binding
 from .culprit import Culprit
 from .evaluation import Evaluation, State
+from .origins import Moment
 from .outlook import Outlook
 from .picture import Pictures
 from .pictures import FIRST, Wish, render
@@ -208,6 +210,21 @@ class Readings:
     def report(self) -> Report:
         """The result so far: where it stands, metrics, live changes, its set-up."""
         return report(self)
+
+    def in_force(self) -> Binding:
+        """What is in force now, and where each value comes from; from any thread."""
+        loop = self._loop
+        moment = Moment(
+            self.handle,
+            self._swapper.plan,
+            loop.schedules,
+            loop.on_nonfinite,
+            begun=self._swapper.begun,
+            entries=self.record.journal.entries,
+            said=f"run {self.id} at step {loop.step}",
+        )
+        with self.surroundings.config():
+            return binding(moment)
 
     def __repr__(self) -> str:
         name = type(self.handle.experiment).__name__

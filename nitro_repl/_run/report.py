@@ -1,4 +1,4 @@
-"""The durable result of a run: set-up, where it stands, last metrics, live changes.
+"""The durable result of a run: where it stands, metrics, changes, what is in force.
 
 Plain values of one moment; in a notebook with the losses drawn, so that it can be read
 without a kernel.
@@ -39,7 +39,7 @@ class Report(View):
         curves: Steps and values by label.
         changes: What was changed while it trained, oldest first.
         error: What ended it, with the user's frames.
-        setup: What it was set up with.
+        in_force: What it steps with now, and where each value comes from.
     """
 
     run: str
@@ -49,7 +49,7 @@ class Report(View):
     curves: Mapping[str, Curve]
     changes: Sequence[str]
     error: str
-    setup: Binding
+    in_force: Binding
 
     def __rich__(self) -> RenderableType:
         style = PHASE_STYLES.get(self.progress.phase, "")
@@ -63,7 +63,7 @@ class Report(View):
         changes = [plain(text, 200) for text in self.changes]
         error = [plain(line, 200, "red") for line in self.error.splitlines()]
         stands = Text(one_line(str(self.progress), 200), style)
-        return Group(who, stands, *error, rows, *changes, self.setup.__rich__())
+        return Group(who, stands, *error, rows, *changes, self.in_force.__rich__())
 
     def _repr_html_(self) -> str:
         losses = {name: one for name, one in self.curves.items() if is_loss(name)}
@@ -84,5 +84,5 @@ def report(run: Readings) -> Report:
         curves=now.curves,
         changes=now.changes,
         error=describe(run.exception) if run.exception else "",
-        setup=run.handle.report(),
+        in_force=run.in_force(),
     )

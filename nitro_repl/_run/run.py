@@ -64,7 +64,7 @@ class Run(Readings):
         name, values = type(experiment).__name__, handle.values.numbers
         self.record = Record(name, handle.settings, fields, values)
         self.record.describe(
-            repr(handle.report()),
+            repr(handle.set_up),
             preset=preset_of(experiment) or None,
             metadata=metadata(type(experiment)),
         )

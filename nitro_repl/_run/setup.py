@@ -13,6 +13,7 @@ from .._code.gone import IMPORTED, gone
 from .._experiment.base import Experiment
 from .._experiment.fields import Residency
 from .._experiment.hooks import HOOKS, Hooks, missing, reached
+from .._experiment.hyper import Rule
 from .._experiment.routing import route
 from .._experiment.view import Read, Reads, host_view
 from .._programs.blueprint import Blueprint
@@ -154,6 +155,7 @@ def blueprint(
     ):
         return replace(like, experiment=experiment, hooks=hooks, structure=structure)
     before, reads = source.again(), Reads()
+    rules: dict[str, Rule] = {}
     source.spent = True  # the hook runs now
     nothing = Snapshot((), None)
     bare = Blueprint(
@@ -161,7 +163,7 @@ def blueprint(
     )
 
     def init(params: Any, state: Any) -> Any:
-        return _initial(bare, reads, (params, state), values)
+        return _initial(bare, reads, (params, state), values, rules)
 
     with hooks_explained(_optimizer_hook(hooks)), epoch():
         opt = jax.eval_shape(init, structure.param_avals, structure.state_avals)
@@ -171,6 +173,7 @@ def blueprint(
         opt=tree,
         opt_avals=tuple(map(struct, leaves)),
         opt_made=Snapshot.of(reads, before),
+        rules=rules,
     )
 
 
@@ -183,12 +186,18 @@ def optimizer_state(
         return _initial(plan, Reads(), (params, state), values)
 
 
-def _initial(plan: Blueprint, reads: Reads, leaves: Any, values: Values) -> Any:
+def _initial(
+    plan: Blueprint,
+    reads: Reads,
+    leaves: Any,
+    values: Values,
+    rules: dict[str, Rule] | None = None,
+) -> Any:
     params, state = leaves
     if plan.hooks.manual:
         model = plan.structure.merge(params, state, training=True)
         return fresh(plan.experiment, plan.hooks, reads, model, values.fields)
-    return initial(plan, reads, params, (values.fields, values.hyper))
+    return initial(plan, reads, params, (values.fields, values.hyper), rules)
 
 
 def _optimizer_hook(hooks: Hooks) -> str:

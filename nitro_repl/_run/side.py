@@ -59,13 +59,13 @@ def side(run: Readings) -> Side:
     curves = Curves(run.record.history)
     curves.read()
     blueprint, programs = run.programs.blueprint, run.programs.programs
-    experiment, setup = blueprint.experiment, run.handle.report()
+    experiment, now = blueprint.experiment, run.in_force()
     live = {
         row.name: row.follows if row.follows == SCHEDULED else row.value
         for row in run.values(arrays=True)
     }
     names = type(experiment).__fields__
-    settings = {row.name: row.value for row in setup.settings}
+    settings = {row.name: row.value for row in now.settings}
     settings |= {name: live[name] for name in live if name not in names}
     last = curves.last()
     return Side(

@@ -60,6 +60,9 @@ class Swapper:
         run: The run.
         loop: What it steps; touched on its worker only, at a boundary.
         worker: Its worker.
+
+    Attributes:
+        begun: What the run began with.
     """
 
     def __init__(self, run: Run, loop: Loop, worker: Worker):
@@ -70,7 +73,7 @@ class Swapper:
         self._bound: Bound = {}
         self._before: list[_Kept] = []
         handle = run.handle
-        self._plan = Plan(
+        self.begun = self._plan = Plan(
             handle.experiment,
             handle.hooks,
             handle.built,
@@ -101,6 +104,11 @@ class Swapper:
             self._bound,
             begins=loop.begins,
         )
+
+    @property
+    def plan(self) -> Plan:
+        """What the run steps with."""
+        return self._plan
 
     @property
     def busy(self) -> bool:

@@ -165,8 +165,10 @@ def test_the_report_says_where_each_value_comes_from(book):
     assert found["fuse"] == (False, "default")
     assert sources(handle)["max_epochs"] == (3, "derive")
     assert report.splits == {"train": "2 batches of 4, 10 samples, 2 dropped"}
-    assert report.groups == {"default": "4 parameters, 32 numbers"}
-    assert report.schedules == ("smoothing",)
+    [group] = report.groups
+    assert (group.name, group.parameters, group.numbers) == ("default", 4, 32)
+    assert [row.name for row in report.schedules] == ["smoothing"]
+    assert found["ema"] == (None, "default")
     text = repr(report)
     for word in ("how soft", "0 to 1, log", "GraphConst[int]", "2 dropped", "keyword"):
         assert word in text
