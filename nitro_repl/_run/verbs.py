@@ -228,7 +228,7 @@ VERBS: dict[str, Verb] = {
         ),
         Verb(
             "report",
-            "the result: where the run stands, metrics, live changes, its set-up",
+            "the result: where the run stands, metrics, changes, what is in force",
             "run",
             "Report",
             (_RUN,),
