@@ -220,8 +220,15 @@ def test_the_report_of_a_new_handle_is_shown_once_under_its_cell(nitro, shell, c
     nitro("wait")
     assert "GraphConst[int]" not in capsys.readouterr().out
     report = nitro("report")
-    assert report.setup.settings
     assert report.progress.phase == "done"
+    first = report.in_force
+    assert first.moment.endswith("at step 2")
+    nitro("train Tiny --paused --max-steps 2 --run-dir None")
+    nitro("set scale=0.25")
+    assert "set at step 0" in repr(nitro("report"))
+    old = first.moment.split()[1]
+    assert nitro(f"report --run {old}").in_force.moment == first.moment
+    nitro("stop")
 
 
 def test_in_a_notebook_it_is_folded_so_that_the_panel_stays_in_sight(

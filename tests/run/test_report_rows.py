@@ -176,7 +176,7 @@ class Tiny(Tiny):
     with going(handle, 2) as run:
         before = len(calls)
         with count_compiles() as count:
-            report = run.report()
+            report = run.in_force()
         assert count.nothing
         assert kind == "by step" or len(calls) == before  # it goes on by itself
         assert schedule(report, "smoothing").last == known
