@@ -17,6 +17,7 @@ from IPython.core.magic import (
     magics_class,
     output_can_be_silenced,
 )
+from IPython.display import display
 
 from .._run import invoke, verbs
 from .._run.invoke import Arguments
@@ -27,6 +28,8 @@ from ..errors import MagicError
 from .dash import Dash, watch
 from .parser import parse, usage_line
 from .progress import Screen
+
+_DRAWING_S = 0.5  # between two drawings of a dashboard: one costs some 20 ms
 
 
 @magics_class
@@ -78,11 +81,13 @@ def _train(magics: NitroMagics, verb: Verb, arguments: Arguments) -> Any:
     return run
 
 
-def _dash(magics: NitroMagics, verb: Verb, arguments: Arguments) -> Any:
+def _dash(magics: NitroMagics, verb: Verb, arguments: Arguments) -> None:
     run = invoke.chosen_run(arguments)
-    if magics.screen.panel(run, magics.refresh) or watch(run, magics.refresh):
-        return None
-    return Dash(run).now()
+    if magics.screen.panel(run, magics.refresh) or watch(
+        run, max(magics.refresh, _DRAWING_S)
+    ):
+        return
+    display(Dash(run).now())
 
 
 def _wait(magics: NitroMagics, verb: Verb, arguments: Arguments) -> Any:

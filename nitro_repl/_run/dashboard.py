@@ -65,7 +65,7 @@ class _Drawing:
     ) -> Iterator[RenderableType]:
         shown, sections = self._shown, self._shown.sections
         width = max(options.max_width - 4 - _LABEL - 2, 20)
-        charted, lines = _charted(shown.curves, width), _log(shown.lines)
+        lines = _log(shown.lines)
         parts: list[tuple[str, list[Row]]] = [
             ("error", _texts(sections["error"], "red")),
             ("curves", _curves(shown.curves, width)),
@@ -75,7 +75,7 @@ class _Drawing:
             ("log", lines),
         ]
         head = _head(sections["progress"], width + _LABEL + 2)
-        wanted = [len(rows) for _, rows in parts] + [len(charted)]
+        wanted = [len(rows) for _, rows in parts] + [_charts(shown.curves)]
         given = allot(wanted, shown.room - len(head) - 2)
         grid = Table.grid(padding=(0, 2, 0, 0))
         grid.add_column(width=_LABEL, style="dim", no_wrap=True)
@@ -131,16 +131,17 @@ def _head(now: Mapping[str, Any], width: int) -> list[Text]:
     return [line, *([bar] if total else []), *([note] if now["note"] else [])]
 
 
-def _charted(
-    curves: Mapping[str, Curve], width: int, height: int = _CHART
-) -> list[Text]:
+def _charts(curves: Mapping[str, Curve]) -> int:
+    """The lines that a chart of the losses wants."""
+    found = limits([curve for name, curve in curves.items() if is_loss(name)])
+    return 0 if found is None or found[0] == found[1] else _CHART
+
+
+def _charted(curves: Mapping[str, Curve], width: int, height: int) -> list[Text]:
     """The losses in one chart."""
-    losses = {name: curve for name, curve in curves.items() if is_loss(name)}
-    found = limits(list(losses.values()))
-    if found is None or found[0] == found[1]:
-        return []
+    losses = [curve for name, curve in curves.items() if is_loss(name)]
     styles = [_color(place) for place in range(len(losses))]
-    return chart(list(losses.values()), styles, width, height)
+    return chart(losses, styles, width, height)
 
 
 def _axis(curves: Mapping[str, Curve], height: int) -> Text:

@@ -119,20 +119,30 @@ def _lines(
     """Column, lowest and highest dot of a curve; neighbours touch each other."""
     first, last, low, high = found
     x, y = curve
+    if not len(y):
+        return []
     scale = np.log if is_log(low, high) else np.asarray
     bottom, spread = float(scale(low)), float(scale(high) - scale(low))
     down = (scale(y) - bottom) / spread if spread else np.full(len(y), 0.5)
     dots = np.rint(down * (height - 1)).astype(int)
-    at = _place(x, first, last, width)
+    at = np.maximum.accumulate(_place(x, first, last, width))
+    starts = np.flatnonzero(np.diff(at, prepend=-1))
+    ends = np.append(starts[1:], len(at)) - 1
+    columns = zip(
+        at[starts].tolist(),
+        np.minimum.reduceat(dots, starts).tolist(),
+        np.maximum.reduceat(dots, starts).tolist(),
+        dots[starts].tolist(),
+        dots[ends].tolist(),
+        strict=True,
+    )
     lines: list[tuple[int, int, int]] = []
-    end: int | None = None
-    for column in dict.fromkeys(at.tolist()):
-        own = dots[at == column]
-        lowest, highest = int(own.min()), int(own.max())
-        if end is not None:
-            lines += _bridge(lines[-1][0], end, column, int(own[0]))
+    before = 0
+    for column, lowest, highest, first_dot, last_dot in columns:
+        if lines:
+            lines += _bridge(lines[-1][0], before, column, first_dot)
         lines.append((column, lowest, highest))
-        end = int(own[-1])
+        before = last_dot
     return lines
 
 

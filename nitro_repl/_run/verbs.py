@@ -177,7 +177,7 @@ VERBS: dict[str, Verb] = {
             "dash",
             "show the panel of the run; in a terminal, until it ends or Ctrl-C",
             "run",
-            "None; without a screen that can change, Dashboard",
+            "None",
             (_RUN,),
         ),
         Verb("programs", "list the compiled programs", "module", "programs"),

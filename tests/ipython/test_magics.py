@@ -261,4 +261,13 @@ def test_runs_are_compared_by_a_metric(nitro, usage, shell):
     found = nitro(f'compare {one} {other} --metric "val acc" --mode max')
     assert (found.metric, found.mode) == ("val acc", "max")
     shell.run_cell(f"_found = %nitro compare {one} nothing")
-    assert nitro(f"dash --run {one}").sections["head"]["run"] == one
+
+
+def test_without_a_screen_that_can_change_the_dashboard_is_printed_once(nitro, capsys):
+    run = nitro("train Tiny --max-steps 4 --run-dir None")
+    run.wait()
+    capsys.readouterr()
+    assert nitro("dash") is None
+    shown = capsys.readouterr().out
+    assert shown.count(f"Tiny {run.id}") == 1
+    assert "programs" in shown
