@@ -120,6 +120,25 @@ def test_something_is_really_drawn(drawn):
     assert drawn.page.evaluate(count) > 300, "no blue line"
 
 
+def test_flags_and_epochs_are_written_where_they_fit(drawn):
+    drawn.page.evaluate(
+        "globalThis.written = []; const own = CanvasRenderingContext2D.prototype;"
+        "const write = own.fillText; own.fillText = function (text, ...place) {"
+        " written.push(text); return write.call(this, text, ...place) }"
+    )
+    flags = [
+        {"step": 5, "text": "set smoothing 0.1 → 0.2", "kind": "set"},
+        {"step": 39, "text": "set smoothing 0.2 → 0.3", "kind": "set"},
+    ]
+    drawn.deliver(message("new", 1, flags=flags), [])
+    drawn.page.wait_for_function("written.some((text) => text.startsWith('set'))")
+    written = drawn.page.evaluate("written")
+    assert "set smoothing 0.1 → 0.2" in written
+    assert "set smoothing 0.2 → 0.3" not in written
+    assert "ep 1" in written
+    assert "ep 2" not in written, "it would be cut off"
+
+
 def test_html_in_names_values_lines_and_errors_is_text(drawn):
     notice = {"id": 1, "at": 0.0, "text": EVIL}
     program = state()["programs"][0] | {"name": EVIL, "why": EVIL}

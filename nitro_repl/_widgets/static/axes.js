@@ -77,10 +77,14 @@ class Axes {
   }
 }
 
-function ticks(low, high, wanted, whole = false) {
-  const rough = (high - low) / wanted;
+// The next of 1, 2, 5, 10, 20, 50 ... and their fractions.
+function roundUp(rough) {
   const power = 10 ** Math.floor(Math.log10(rough));
-  let size = [1, 2, 5, 10].map((s) => s * power).find((s) => s >= rough) ?? rough;
+  return [1, 2, 5, 10].map((s) => s * power).find((s) => s >= rough) ?? rough;
+}
+
+function ticks(low, high, wanted, whole = false) {
+  let size = roundUp((high - low) / wanted);
   if (whole) size = Math.max(1, size);
   const found = [];
   for (let v = Math.ceil(low / size) * size; v <= high + size * 1e-9; v += size) {

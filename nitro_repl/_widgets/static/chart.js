@@ -149,10 +149,14 @@ function drawGrid(ctx, axes, ink) {
   ctx.fillStyle = ink.text;
   ctx.textAlign = "right";
   ctx.textBaseline = "middle";
-  for (const value of axes.ticksY()) {
+  const marks = axes.ticksY();
+  const largest = Math.max(...marks.map(Math.abs));
+  // As many digits as tell one mark from the next.
+  const digits = marks.length > 1 ? Math.ceil(Math.log10(largest / (marks[1] - marks[0]))) + 1 : 4;
+  for (const value of marks) {
     const y = Math.round(axes.down(value)) + 0.5;
     line(ctx, left, y, right, y);
-    ctx.fillText(shortNumber(value, 4), left - 6, y);
+    ctx.fillText(shortNumber(value, Math.min(Math.max(digits, 4), 8)), left - 6, y);
   }
   ctx.textAlign = "center";
   ctx.textBaseline = "top";
@@ -168,17 +172,20 @@ function drawGrid(ctx, axes, ink) {
 function drawEpochs(ctx, axes, ink, size) {
   if (!size) return;
   const pixels = axes.across(size) - axes.across(0);
-  if (pixels < 7) return;
-  const { top, bottom } = axes.inside;
+  const { right, top, bottom } = axes.inside;
+  const named = roundUp(60 / pixels);
+  const every = pixels < 7 ? named : 1;
   ctx.strokeStyle = ctx.fillStyle = ink.text;
   ctx.setLineDash([2, 3]);
-  for (let e = Math.max(1, Math.ceil(axes.x0 / size)); e * size <= axes.x1; e++) {
+  const first = Math.max(1, Math.ceil(axes.x0 / size / every)) * every;
+  for (let e = first; e * size <= axes.x1; e += every) {
     const x = Math.round(axes.across(e * size)) + 0.5;
     ctx.globalAlpha = 0.22;
     line(ctx, x, top, x, bottom);
     ctx.globalAlpha = 0.6;
-    const every = Math.ceil(46 / pixels);
-    if (e % every === 0 && x < axes.width - 34) ctx.fillText(`ep ${e}`, x + 3, bottom - 13);
+    const name = `ep ${e}`;
+    const fits = x + 3 + ctx.measureText(name).width < right;
+    if (e % named === 0 && fits) ctx.fillText(name, x + 3, bottom - 13);
   }
   ctx.setLineDash([]);
   ctx.globalAlpha = 1;
@@ -217,14 +224,25 @@ function drawCurve(ctx, axes, points, values, width) {
   }
 }
 
+// The text, its end cut off where it is too wide; nothing where little would be left.
+function fitting(ctx, text, width) {
+  const size = ctx.measureText(text).width;
+  if (size <= width) return text;
+  const kept = Math.floor((text.length * width) / size) - 1;
+  return kept < 6 ? "" : text.slice(0, kept).trimEnd() + "…";
+}
+
 function drawFlags(ctx, axes, ink, flags) {
   const { left, right, top, bottom } = axes.inside;
   let last = -Infinity;
   ctx.strokeStyle = ctx.fillStyle = ink.text;
-  for (const flag of flags) {
-    const x = Math.round(axes.across(flag.step)) + 0.5;
-    if (x < left || x > right || x - last < 2) continue;
+  ctx.textBaseline = "middle";
+  const places = flags.map((flag) => Math.round(axes.across(flag.step)) + 0.5);
+  flags.forEach((flag, place) => {
+    const x = places[place];
+    if (x < left || x > right || x - last < 2) return;
     last = x;
+    const next = Math.min(places.find((other) => other >= x + 2) ?? right, right);
     ctx.globalAlpha = 0.5;
     ctx.setLineDash([1, 2]);
     line(ctx, x, top - 4, x, bottom);
@@ -235,7 +253,8 @@ function drawFlags(ctx, axes, ink, flags) {
     ctx.lineTo(x + 9, top - 8);
     ctx.lineTo(x, top - 4);
     ctx.fill();
-  }
+    ctx.fillText(fitting(ctx, flag.text, next - x - 18), x + 13, top - 8);
+  });
   ctx.globalAlpha = 1;
 }
 

@@ -117,7 +117,7 @@ class Charts {
     const axes = this.losses.axes ?? this.metrics.axes;
     if (this.cursor === null || !axes) {
       const count = this.flags.length;
-      setText(this.readout, count ? `${count} live change${count > 1 ? "s" : ""}, last: step ${this.flags.at(-1).step} ${this.flags.at(-1).text}` : "");
+      setText(this.readout, count ? `${count} live change${count > 1 ? "s" : ""}, last: step ${this.flags.at(-1).step.toLocaleString("en-US")} ${this.flags.at(-1).text}` : "");
       return;
     }
     const step = Math.round(this.cursor);
@@ -125,7 +125,7 @@ class Charts {
     if (this.epochSteps) parts.push(`epoch ${Math.max(0, Math.floor((step - 1) / this.epochSteps))}`);
     const near = (axes.x1 - axes.x0) * 8 / axes.width;
     const flags = this.flags.filter((f) => Math.abs(f.step - this.cursor) <= near);
-    for (const flag of flags.slice(-3)) parts.push(`⚑ step ${flag.step} ${flag.text}`);
+    for (const flag of flags.slice(-3)) parts.push(`⚑ step ${flag.step.toLocaleString("en-US")} ${flag.text}`);
     if (flags.length > 3) parts.push(`and ${flags.length - 3} more`);
     setText(this.readout, parts.join("   "));
   }

@@ -26,15 +26,16 @@ function setAttribute(node, name, value) {
   else if (node.getAttribute(name) !== String(value)) node.setAttribute(name, String(value));
 }
 
-function shortNumber(value, digits = 5) {
+function shortNumber(value, digits = 4) {
   if (value === null || value === undefined) return "–";
   if (typeof value === "boolean") return value ? "True" : "False";
   if (typeof value !== "number") return String(value);
   if (Number.isInteger(value) && Math.abs(value) < 1e9) return value.toLocaleString("en-US");
   const size = Math.abs(value);
   if (size !== 0 && (size < 1e-3 || size >= 1e6)) {
-    return value.toExponential(digits - 2).replace(/\.?0+e/, "e").replace("e+", "e");
+    return value.toExponential(digits - 1).replace(/\.?0+e/, "e").replace("e+", "e");
   }
+  if (size >= 10 ** (digits - 1)) return Math.round(value).toLocaleString("en-US");
   return String(Number(value.toPrecision(digits)));
 }
 

@@ -99,7 +99,7 @@ class Programs {
       const cost = program.cost > 0.05 ? ` (${timeSpan(program.cost)})` : "";
       const said = [program.stale && !program.busy ? `${program.outcome}; swap takes the edit` : "", program.why + cost]
         .filter((text) => text.trim()).join(". ");
-      setText(why, said);
+      setText(why, program.stale && !program.busy ? "swap takes the edit" : said);
       setAttribute(chip, "title", said || null);
       setAttribute(chip, "data-state", program.busy ? "busy" : program.stale ? "stale" : "fresh");
     });
