@@ -122,9 +122,10 @@ def test_something_is_really_drawn(drawn):
 
 def test_flags_and_epochs_are_written_where_they_fit(drawn):
     drawn.page.evaluate(
-        "globalThis.written = []; const own = CanvasRenderingContext2D.prototype;"
+        "() => { globalThis.written = [];"
+        " const own = CanvasRenderingContext2D.prototype;"
         "const write = own.fillText; own.fillText = function (text, ...place) {"
-        " written.push(text); return write.call(this, text, ...place) }"
+        " written.push(text); return write.call(this, text, ...place) } }"
     )
     flags = [
         {"step": 5, "text": "set smoothing 0.1 → 0.2", "kind": "set"},

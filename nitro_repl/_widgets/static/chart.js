@@ -173,7 +173,7 @@ function drawEpochs(ctx, axes, ink, size) {
   if (!size) return;
   const pixels = axes.across(size) - axes.across(0);
   const { right, top, bottom } = axes.inside;
-  const named = roundUp(60 / pixels);
+  const named = Math.max(1, roundUp(60 / pixels));
   const every = pixels < 7 ? named : 1;
   ctx.strokeStyle = ctx.fillStyle = ink.text;
   ctx.setLineDash([2, 3]);
