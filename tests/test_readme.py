@@ -81,4 +81,4 @@ def test_every_file_it_points_to_is_there():
 
 
 def test_the_screenshot_is_small():
-    assert (ROOT / "notebooks" / "first_run.png").stat().st_size < 200_000
+    assert (ROOT / "notebooks" / "panel.png").stat().st_size < 200_000

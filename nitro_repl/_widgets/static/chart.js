@@ -174,7 +174,7 @@ function drawEpochs(ctx, axes, ink, size) {
   const pixels = axes.across(size) - axes.across(0);
   const { right, top, bottom } = axes.inside;
   const named = Math.max(1, roundUp(60 / pixels));
-  const every = pixels < 7 ? named : 1;
+  const every = pixels < 20 ? named : 1;
   ctx.strokeStyle = ctx.fillStyle = ink.text;
   ctx.setLineDash([2, 3]);
   const first = Math.max(1, Math.ceil(axes.x0 / size / every)) * every;
