@@ -55,8 +55,6 @@ class Clicks:
         verb = str(message.get("verb"))
         given = message.get("given") or {}
         try:
-            with self._lock:
-                self._heard.append(words(message.get("id"), 40))
             if verb == "set":
                 with self._lock:
                     self._wishes[str(given["name"])] = given["value"]
@@ -64,6 +62,9 @@ class Clicks:
                 self._ask(verb, lambda: _VERBS[verb](self._run, given))
         except Exception as error:
             self.notice(words(verb, 40), error)
+        finally:  # it waits, or it is done, before it counts as heard
+            with self._lock:
+                self._heard.append(words(message.get("id"), 40))
 
     def flush(self) -> None:
         """Put the values in line that were chosen since, each once at a time."""
@@ -93,7 +94,9 @@ class Clicks:
         with self._lock:
             left = {k: w for k, w in self._waiting.items() if not w[2].done()}
             self._waiting = left
-            return [{"verb": verb, "at": at} for verb, at, _ in left.values()]
+            chosen = [(words(f"set {name}", 60), time.time()) for name in self._wishes]
+            asked = [(verb, at) for verb, at, _ in left.values()]
+        return [{"verb": verb, "at": at} for verb, at in [*asked, *chosen]]
 
     def notices(self) -> list[dict[str, Any]]:
         """The last commands that were refused, and why."""

@@ -137,6 +137,7 @@ class Panel:
         return {**self._look.sections(), "waiting": waiting, "notices": notices}
 
     def _send_all(self) -> None:
+        heard = self._clicks.heard()
         self._sent = self._sections()
         series, buffers = packed(self._curves.all())
         self._send(
@@ -146,17 +147,17 @@ class Panel:
                 "state": self._sent,
                 "lines": list(self._story.lines),
                 "flags": list(self._story.flags),
-                "heard": self._clicks.heard(),
+                "heard": heard,
             },
             buffers,
         )
 
     def _send_new(self, lines: list[Item], flags: list[Item]) -> None:
+        heard = self._clicks.heard()  # first: what comes later is said to wait
         now = self._sections()
         state = {k: v for k, v in now.items() if v != self._sent.get(k)}
         self._sent = now
         series, buffers = packed(self._curves.new())
-        heard = self._clicks.heard()
         silent = time.monotonic() - self._sent_at > _ALIVE_S
         if state or series or lines or flags or heard or silent:
             self._send(

@@ -194,6 +194,10 @@ def test_a_drag_sends_few_values_and_always_the_last(drawn):
         if place == 100:  # what the kernel says does not fight the hand
             old = [value("smoothing", value=0.1, next=0.1)]
             drawn.deliver(message("new", 1, state={"values": old}), [])
+            drawn.page.wait_for_function(
+                "performance.now() - view().values.rows.get('smoothing').touched > 600"
+            )
+            assert float(drawn.page.locator(".nitro-box").input_value()) > 1
     drawn.page.mouse.up()
     took = time.monotonic() - begun
     drawn.page.wait_for_timeout(150)
@@ -201,6 +205,17 @@ def test_a_drag_sends_few_values_and_always_the_last(drawn):
     assert 1 < len(sent) <= 10 * took + 3
     assert sent[-1] == pytest.approx(3.0, abs=0.1)
     assert drawn.page.locator(".nitro-box").input_value() == str(sent[-1]).rstrip(".0")
+    # Nor is the hand fought later, while the kernel has not done what it was asked.
+    asked = [m["id"] for m in says(drawn, "set")]
+    drawn.deliver(message("new", 2, heard=asked[:-1]), [])
+    drawn.page.wait_for_function(
+        "performance.now() - view().values.rows.get('smoothing').touched > 600"
+    )
+    waiting = {"waiting": [{"verb": "set smoothing", "at": time.time()}]}
+    drawn.deliver(message("new", 3, heard=asked, state=waiting), [])
+    drawn.page.evaluate("view().values.tick()")
+    assert drawn.page.locator(".nitro-box").input_value() == str(sent[-1]).rstrip(".0")
+    drawn.deliver(message("new", 4, state={"waiting": []}), [])
     drawn.page.wait_for_function("document.querySelector('.nitro-box').value === '0.1'")
 
 

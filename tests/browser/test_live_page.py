@@ -213,7 +213,8 @@ def test_two_pages_show_one_run_and_a_click_acts_once(book, live):
 
 
 def test_html_is_text_and_the_error_of_a_hook_is_shown(book, live):
-    book.run(FAILS)
+    book.start(FAILS)
+    book.wait_for(FAILS)
     shown = Shown(book.page, 1).wait()
     shown.until_phase("failed")
     error = shown.text(".nitro-error")

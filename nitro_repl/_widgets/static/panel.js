@@ -65,6 +65,13 @@ class Panel {
     return Boolean(head?.live) && (performance.now() - this.heardAt) / 1000 > SILENT_S;
   }
 
+  // Whether what was asked last is not done yet; the kernel cuts a long name.
+  pending(verb) {
+    const same = (other) => other === verb || (other.endsWith("…") && verb.startsWith(other.slice(0, -1)));
+    const asked = [...this.sent.values(), ...(this.state?.waiting ?? [])];
+    return asked.some((one) => same(one.verb));
+  }
+
   // In words, what was clicked and is not done yet.
   queued() {
     const now = performance.now();
@@ -86,7 +93,7 @@ class View {
     const send = (verb, given = {}) => panel.send(verb, given);
     this.head = new Head(send);
     this.charts = new Charts();
-    this.values = new Values(send);
+    this.values = new Values(send, (verb) => panel.pending(verb));
     this.programs = new Programs();
     this.notices = new Notices();
     this.log = new Log();

@@ -1,11 +1,12 @@
 // A row for each live value: a slider, a number box, what it follows, and its next value.
 
-const OWN_MS = 500; // after one's own change what the kernel says is not written back
+const OWN_MS = 500; // after one's own change nothing is written back for so long, at least
 const SEND_MS = 100; // between two values of one drag
 
 class Values {
-  constructor(send) {
+  constructor(send, pending) {
     this.send = send;
+    this.pending = pending; // whether a command is still on its way
     this.rows = new Map();
     this.list = el("div", { class: "nitro-values" });
     this.element = el("section", { class: "nitro-side", "aria-label": "live values" },
@@ -21,7 +22,7 @@ class Values {
     }
     for (const value of values) {
       if (!this.rows.has(value.name)) {
-        const row = new ValueRow(value, this.send);
+        const row = new ValueRow(value, this.send, this.pending);
         this.rows.set(value.name, row);
         this.list.append(row.element);
       }
@@ -34,8 +35,10 @@ class Values {
 }
 
 class ValueRow {
-  constructor(about, send) {
+  constructor(about, send, pending) {
     this.name = about.name;
+    this.pending = pending;
+    this.held = false;
     this.send = send;
     this.touched = -Infinity;
     this.timer = null;
@@ -44,6 +47,10 @@ class ValueRow {
     this.slider = this.scale && el("input", {
       type: "range", min: 0, max: 1, step: "any", class: "nitro-slider", "aria-label": label,
       oninput: () => this.chosen(this.scale.value(Number(this.slider.value))),
+      onpointerdown: () => { this.held = true; },
+      onpointerup: () => { this.held = false; },
+      onlostpointercapture: () => { this.held = false; },
+      onblur: () => { this.held = false; },
     });
     this.box = about.kind === "bool"
       ? el("input", { type: "checkbox", "aria-label": label, onchange: () => this.chosen(this.box.checked) })
@@ -82,7 +89,8 @@ class ValueRow {
     this.action = scheduled ? "override" : held || about.changed ? "unset" : null;
     setText(this.button, scheduled ? "override" : held ? "back to schedule" : "reset");
     this.button.hidden = !(this.action && this.live);
-    if (this.timer || performance.now() - this.touched < OWN_MS) return;
+    if (this.held || this.timer || performance.now() - this.touched < OWN_MS) return;
+    if (this.pending(`set ${this.name}`)) return;
     if (about.kind === "bool") { this.box.checked = value === true; return; }
     if (document.activeElement !== this.box || !this.box.matches(":focus")) this.write(value);
     if (this.slider && typeof value === "number") this.slider.value = String(this.scale.place(value));
