@@ -220,8 +220,17 @@ class Notebook:
         before = self.path.stat().st_mtime_ns
         self.page.keyboard.press("Escape")
         self.page.keyboard.press("Control+s")
-        wait_until(lambda: self.path.stat().st_mtime_ns != before, 30, "it is saved")
+        wait_until(lambda: self._is_newer(before), 30, "it is saved")
         return nbformat.read(self.path, as_version=4)
+
+    def _is_newer(self, before: int) -> bool:
+        """Whether the file is newer, and whole: the server empties it first."""
+        if self.path.stat().st_mtime_ns == before:
+            return False
+        with contextlib.suppress(ValueError):
+            json.loads(self.path.read_text(encoding="utf-8"))
+            return True
+        return False
 
     def _prompt(self, place: int) -> str:
         return self.cell(place).locator(".jp-InputPrompt").inner_text().strip()
