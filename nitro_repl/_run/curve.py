@@ -136,7 +136,7 @@ class Curve:
 
     def _program(self, start: int, stop: int) -> Numbers:
         with jax.enable_x64(True), np.errstate(all="ignore"):
-            return np.asarray(self._traced(np.arange(start, stop)), np.float64)
+            return np.array(self._traced(np.arange(start, stop)), np.float64)
 
     def _by_array(self, function: Any, start: int, stop: int) -> Numbers | None:
         """What the schedule gives for an array of steps, if that agrees with calls."""

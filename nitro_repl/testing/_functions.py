@@ -155,10 +155,28 @@ def _remember(text: str, name: str) -> str:
 
 def _source(function: types.FunctionType) -> str:
     try:
-        return inspect.getsource(function)
+        text = inspect.getsource(function)
     except (OSError, TypeError):
+        text = ""
+    if not _defines(text, function.__code__.co_name):
         raise EditError(
             f"the source of `{function.__qualname__}` is not known",
             where=place(function),
             fix="define it in a file or in a cell of IPython",
-        ) from None
+        )
+    return text
+
+
+def _defines(text: str, name: str) -> bool:
+    """Whether it is the source of such a function.
+
+    Python 3.13 takes the text of `python -c` for that of all code in `<string>`.
+    """
+    try:
+        body = _parsed(text).body
+    except SyntaxError:
+        return False
+    made = body[0] if body else None
+    return (
+        isinstance(made, ast.FunctionDef | ast.AsyncFunctionDef) and made.name == name
+    )

@@ -328,3 +328,13 @@ def test_what_has_no_source_to_run_again_is_refused(code):
     with edit(m.h, "return x", "return -x"):
         assert m.g(1) == -1, "the name of its statement, as its cell would"
     assert not hasattr(m, "g")
+
+
+def test_the_text_of_another_program_is_no_source(monkeypatch):
+    names = {"__name__": "cell"}
+    exec(compile("def f(x): return x", "<string>", "exec"), names)
+    other = "import sys; sys.exit()\n"
+    entry = (len(other), None, [other], "<string>")
+    monkeypatch.setitem(linecache.cache, "<string>", entry)
+    with pytest.raises(nitro.EditError, match="source of `f` is not known"):
+        edit(names["f"], "x", "y")
