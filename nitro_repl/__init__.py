@@ -48,6 +48,43 @@ from .errors import (
     SwapError as SwapError,
 )
 
+__all__ = [
+    "ArrayLoader",
+    "Concat",
+    "DataError",
+    "Device",
+    "EditError",
+    "Experiment",
+    "ExperimentError",
+    "FieldError",
+    "GraphConst",
+    "HookError",
+    "HostFieldError",
+    "MagicError",
+    "Max",
+    "Mean",
+    "MetricError",
+    "Min",
+    "ModelError",
+    "Nitro",
+    "NitroError",
+    "NonFiniteError",
+    "ProgramError",
+    "Run",
+    "RunError",
+    "ScheduleError",
+    "SettingError",
+    "StaleError",
+    "Sum",
+    "SwapError",
+    "compare",
+    "current",
+    "field",
+    "program",
+    "programs",
+    "runs",
+]
+
 __version__ = "0.1.0"
 
 
@@ -56,6 +93,10 @@ def __getattr__(name: str) -> Any:
     if name == "testing":  # it stands above all else, so nothing below may import it
         return importlib.import_module(".testing", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__", "testing"]
 
 
 def load_ipython_extension(ipython: Any) -> None:

@@ -46,7 +46,7 @@ class Pump:
     def wake(self) -> None:
         """Have at least one turn soon; from any thread."""
         with self._lock:
-            if self._ending.is_set():
+            if self._ending.is_set() or _exiting.is_set():
                 return
             self._woken = True
             if self._thread is None:
@@ -99,6 +99,7 @@ class Pump:
 
 
 _pumps: set[Pump] = set()
+_exiting = threading.Event()
 
 
 def stop_all() -> None:
@@ -116,5 +117,11 @@ def _warn(what: str, error: Exception) -> None:
     )
 
 
-# A thread that still writes while the interpreter ends can abort the process.
-atexit.register(stop_all)
+@atexit.register
+def _exit() -> None:
+    """A thread that still writes while the interpreter ends can abort the process.
+
+    The end of a run, which comes after this, would wake one that had nothing to do.
+    """
+    _exiting.set()
+    stop_all()
