@@ -21,7 +21,7 @@ _NOTICES = 8
 _VERBS: Mapping[str, Callable[[Run, Mapping[str, Any]], Any]] = {
     "pause": lambda run, given: run.pause(),
     "resume": lambda run, given: run.resume(),
-    "advance": lambda run, given: run.advance(int(given.get("n", 1))),
+    "advance": lambda run, given: run.advance(given.get("n", 1)),
     "stop": lambda run, given: run.stop(),
     "swap": lambda run, given: run.swap(wait=False),
     "undo": lambda run, given: run.swap(undo=True, wait=False),

@@ -219,15 +219,76 @@ def test_a_drag_sends_few_values_and_always_the_last(drawn):
     drawn.page.wait_for_function("document.querySelector('.nitro-box').value === '0.1'")
 
 
-def test_a_box_takes_numbers_alone(drawn):
+def test_a_box_sends_numbers_and_what_is_none_as_text(drawn):
     box = drawn.page.locator(".nitro-box")
     box.fill("1e-3")
     box.press("Enter")
     assert says(drawn, "set")[-1]["given"] == {"name": "smoothing", "value": 0.001}
-    box.fill("much")
+    for typed in ("much", "1e400", "nan", ""):  # the run refuses it, with a reason
+        box.fill(typed)
+        box.press("Enter")
+        assert box.get_attribute("aria-invalid") == "true"
+        drawn.page.wait_for_function("!view().values.rows.get('smoothing').timer")
+        assert says(drawn, "set")[-1]["given"]["value"] == typed
+
+
+def test_what_is_typed_is_sent_as_it_is(drawn):
+    rows = [value("depth", kind="int", value=3, next=3)]
+    drawn.deliver(message("new", 1, state={"values": rows}), [])
+    box = drawn.page.locator(".nitro-box")
+    box.fill("2.5")
     box.press("Enter")
-    assert box.get_attribute("aria-invalid") == "true"
-    assert len(says(drawn, "set")) == 1
+    assert says(drawn, "set")[-1]["given"] == {"name": "depth", "value": 2.5}
+    for typed, sent in {"-5": -5, "2.5": 2.5, "": ""}.items():
+        drawn.page.locator(".nitro-count").fill(typed)
+        drawn.page.get_by_role("button", name="Advance").click()
+        assert says(drawn, "advance")[-1]["given"] == {"n": sent}
+
+
+def grow_silent(bare):
+    bare.page.evaluate("view().panel.heardAt -= 7000")
+    bare.page.evaluate("view().panel.update()")
+
+
+def test_a_kernel_that_grows_silent_is_told_and_may_come_back(drawn):
+    page = drawn.page
+    badge, pause = page.locator(".nitro-phase"), page.locator("[data-verb=pause]")
+    assert (badge.inner_text(), pause.is_enabled()) == ("stepping", True)
+    pause.click()
+    grow_silent(drawn)
+    assert badge.inner_text() == "no answer from the kernel"
+    assert page.locator("button[data-verb]:enabled, .nitro-slider:enabled").count() == 0
+    page.wait_for_function("view().panel.nudged")
+    assert drawn.sent()[-1] == {"t": "hello"}
+    drawn.deliver(message("new", 1), [])
+    assert (badge.inner_text(), pause.is_enabled()) == ("stepping", True)
+    assert page.locator(".nitro-slider").is_enabled()
+
+
+def test_a_run_that_ended_keeps_its_last_state(drawn):
+    head = state()["head"] | {"live": False, "ended": True}
+    progress = state()["progress"] | {"phase": "done"}
+    drawn.deliver(message("new", 1, state={"head": head, "progress": progress}), [])
+    grow_silent(drawn)
+    assert drawn.page.locator(".nitro-phase").inner_text() == "done"
+    assert drawn.page.locator("[data-verb=swap]").is_enabled()
+
+
+def test_a_click_that_cannot_be_sent_is_said(drawn):
+    page = drawn.page
+    page.evaluate(
+        "globalThis.push = sent.push;"
+        "sent.push = () => { throw new Error('Cannot send') }; null"
+    )
+    page.locator("[data-verb=pause]").click()
+    note = page.locator(".nitro-note").inner_text()
+    assert "pause was not sent: no answer from the kernel (Cannot send)" in note
+    assert page.locator(".nitro-phase").inner_text() == "no answer from the kernel"
+    assert page.locator("button[data-verb]:enabled").count() == 0
+    page.evaluate("sent.push = push; null")
+    drawn.deliver(message("new", 1), [])
+    assert page.locator("[data-verb=pause]").is_enabled()
+    assert page.locator(".nitro-note").inner_text() == ""
 
 
 def test_a_scheduled_value_is_locked_until_it_is_overridden(drawn):

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from tests.cells import live, until
 
 
@@ -54,6 +56,28 @@ def test_what_is_refused_is_said_in_the_panel_and_nothing_changes(book, show):
         front.until(lambda: len(front.state["notices"]) == 6)
         assert run.status().values[0].value == 0.1
         assert entries(run, "set") == []
+
+
+@pytest.mark.parametrize("typed", ["abc", "1e400", "nan", "", None])
+def test_a_value_that_is_no_number_is_refused_with_a_reason(book, show, typed):
+    with live(book, steps=1) as run:
+        front = show(run)
+        front.hello()
+        front.do("set", name="smoothing", value=typed)
+        front.until(lambda: front.state["notices"])
+        assert "FieldError" in front.state["notices"][0]["text"]
+        assert entries(run, "set") == []
+
+
+@pytest.mark.parametrize("n", [-5, 2.5, "", 1e30])
+def test_steps_that_are_no_whole_number_are_refused(book, show, n):
+    with live(book, steps=1) as run:
+        front = show(run)
+        front.hello()
+        front.do("advance", n=n)
+        front.until(lambda: front.state["notices"])
+        assert "not a number of steps" in front.state["notices"][0]["text"]
+        assert run.step == 1
 
 
 def test_a_click_on_a_run_that_is_over_is_refused(book, show):

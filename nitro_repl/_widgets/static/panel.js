@@ -2,7 +2,8 @@
 
 const HELLO_MS = 500;
 const QUEUED_MS = 400; // without a word from the kernel: a click waits for a cell to end
-const SILENT_S = 8;
+const SILENT_MS = 6000; // a live run has a message sent every 2 s
+const NO_ANSWER = "no answer from the kernel";
 const MOST_POINTS = 100_000; // of a curve; then the thinned ones are asked for
 
 class Panel {
@@ -14,24 +15,44 @@ class Panel {
     this.offset = 0;
     this.sent = new Map();
     this.count = 0;
+    this.heardAt = performance.now();
+    this.unsent = null; // why nothing can be sent: the comm of a kernel that is gone
     this.views = new Set();
     this.lines = [];
     this.flags = [];
     this.recent = [];
     model.on("msg:custom", (message, buffers) => this.take(message, buffers ?? []));
     this.hello();
-    this.asking = setInterval(() => { if (this.next === null) this.hello(); }, HELLO_MS);
+    this.asking = setInterval(() => this.ask(), HELLO_MS);
   }
 
   hello() {
     this.next = null;
-    this.model.send({ t: "hello" });
+    this.post({ t: "hello" });
+  }
+
+  // Until everything came; and once where it grew silent, in case only a message was lost.
+  ask() {
+    if (this.next === null) this.hello();
+    else if (this.silent && !this.nudged) { this.nudged = true; this.post({ t: "hello" }); }
+  }
+
+  post(message) {
+    try {
+      this.model.send(message);
+      this.unsent = null;
+    } catch (error) {
+      this.unsent = String(error?.message ?? error);
+    }
+    return this.unsent === null;
   }
 
   send(verb, given) {
     const id = `${this.page}-${++this.count}`;
-    this.sent.set(id, { verb: given.name ? `${verb} ${given.name}` : verb, at: performance.now() });
-    this.model.send({ t: "do", id, verb, given });
+    const one = { verb: given.name ? `${verb} ${given.name}` : verb, at: performance.now() };
+    this.failed = null;
+    if (this.post({ t: "do", id, verb, given })) this.sent.set(id, one);
+    else this.failed = `${one.verb} was not sent: ${NO_ANSWER} (${this.unsent})`;
     this.update();
   }
 
@@ -42,6 +63,8 @@ class Panel {
     if (!anew && message.base !== this.next) { this.hello(); return; }
     this.next = message.next;
     this.heardAt = performance.now();
+    this.unsent = this.failed = null;
+    this.nudged = false;
     this.offset = message.now - Date.now() / 1000;
     this.state = { ...this.state, ...message.state };
     for (const id of message.heard) this.sent.delete(id);
@@ -61,9 +84,12 @@ class Panel {
   clock = () => Date.now() / 1000 + this.offset;
 
   get silent() {
-    const head = this.state?.head;
-    return Boolean(head?.live) && (performance.now() - this.heardAt) / 1000 > SILENT_S;
+    const late = performance.now() - this.heardAt > SILENT_MS;
+    return Boolean(this.state?.head.live) && (late || this.unsent !== null);
   }
+
+  // Whether a click can reach the run; one that has ended sends nothing by itself.
+  get reachable() { return this.unsent === null && !this.silent; }
 
   // Whether what was asked last is not done yet; the kernel cuts a long name.
   pending(verb) {
@@ -76,10 +102,11 @@ class Panel {
   queued() {
     const now = performance.now();
     const unheard = [...this.sent.values()].filter((one) => now - one.at > QUEUED_MS)
-      .map((one) => `${one.verb} is queued: the kernel is busy with a cell`);
+      .map((one) => now - Math.max(one.at, this.heardAt) > SILENT_MS ? `${one.verb}: ${NO_ANSWER}`
+        : `${one.verb} is queued: the kernel is busy with a cell`);
     const waiting = (this.state?.waiting ?? []).filter((one) => this.clock() - one.at > 0.5 && one.verb !== "advance")
       .map((one) => `${one.verb} waits for the next step boundary`);
-    return [...new Set([...unheard, ...waiting])];
+    return [...new Set([...(this.failed ? [this.failed] : []), ...unheard, ...waiting])];
   }
 
   update() { for (const view of this.views) view.update(); }
@@ -126,10 +153,11 @@ class View {
     const { state } = panel;
     this.waiting.hidden = state !== null;
     this.body.hidden = state === null;
+    setText(this.waiting, panel.unsent === null ? "waiting for the kernel …" : NO_ANSWER);
     if (state === null) return;
     setText(this.style, `.${CSS.escape("nitro-" + state.head.run)}{display:none}`);
-    this.head.update(state, panel.clock, panel.silent, panel.queued());
-    this.values.update(state.values, state.head.live);
+    this.head.update(state, panel);
+    this.values.update(state.values, state.head.live && panel.reachable);
     this.programs.update(state.programs, state.edit, state.progress, panel.clock);
     this.notices.update(state.error, state.notices);
   }

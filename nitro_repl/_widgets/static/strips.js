@@ -16,7 +16,7 @@ class Head {
     this.buttons = {
       pause: button("pause", "Pause", "pause at the next step boundary"),
       resume: button("resume", "Resume", "go on"),
-      advance: button("advance", "Advance", "do so many steps, then pause", () => ({ n: Math.max(1, Math.round(Number(this.count.value) || 1)) })),
+      advance: button("advance", "Advance", "do so many steps, then pause", () => ({ n: this.count.value === "" ? "" : Number(this.count.value) })),
       swap: button("swap", "Swap", "compile edited code behind the running programs, then switch"),
       stop: button("stop", "Stop", "end the run at the next step boundary; its state is kept"),
     };
@@ -29,13 +29,15 @@ class Head {
         pause, resume, el("span", { class: "nitro-joined" }, advance, this.count), swap, stop, this.note));
   }
 
-  update(state, clock, silent, queued) {
+  update(state, panel) {
+    const { clock, silent } = panel;
+    const queued = panel.queued();
     const { head, progress: p } = state;
     setText(this.name, head.experiment);
     setText(this.run, head.run);
     const since = clock() - p.phase_at;
     const busy = p.phase.startsWith("compiling") || p.phase === "starting";
-    setText(this.phase, silent ? "no connection" : busy ? `${p.phase} ${timeSpan(Math.max(0, since))}` : p.phase);
+    setText(this.phase, silent ? NO_ANSWER : busy ? `${p.phase} ${timeSpan(Math.max(0, since))}` : p.phase);
     setAttribute(this.phase, "data-phase", silent ? "silent" : p.phase.split(" ")[0]);
     const done = p.total ? p.step / p.total : null;
     this.bar.hidden = done === null;
@@ -47,16 +49,16 @@ class Head {
     if (p.eta) facts.push(["left", timeSpan(p.eta)]);
     if (typeof p.wait === "number") facts.push(["data wait", Math.round(100 * p.wait) + " %"]);
     showFacts(this.facts, facts);
-    this.enable(head, p.phase);
+    this.enable(head, p.phase, panel.reachable);
     setText(this.note, queued.length ? queued.join("; ")
       : p.note ? `${p.note} ${timeSpan(Math.max(0, clock() - p.note_at))}` : "");
   }
 
-  enable({ live, ended }, phase) {
+  enable({ live, ended }, phase, reachable) {
     const paused = phase === "paused";
     const on = { pause: live && !paused, resume: live && paused, advance: live, stop: live, swap: live || ended };
-    for (const [verb, button] of Object.entries(this.buttons)) button.disabled = !on[verb];
-    this.count.disabled = !live;
+    for (const [verb, button] of Object.entries(this.buttons)) button.disabled = !(on[verb] && reachable);
+    this.count.disabled = !(live && reachable);
   }
 }
 

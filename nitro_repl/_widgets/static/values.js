@@ -46,7 +46,7 @@ class ValueRow {
     const label = `value of ${about.name}`;
     this.slider = this.scale && el("input", {
       type: "range", min: 0, max: 1, step: "any", class: "nitro-slider", "aria-label": label,
-      oninput: () => this.chosen(this.scale.value(Number(this.slider.value))),
+      oninput: () => this.slid(this.scale.value(Number(this.slider.value))),
       onpointerdown: () => { this.held = true; },
       onpointerup: () => { this.held = false; },
       onlostpointercapture: () => { this.held = false; },
@@ -92,7 +92,10 @@ class ValueRow {
     if (this.held || this.timer || performance.now() - this.touched < OWN_MS) return;
     if (this.pending(`set ${this.name}`)) return;
     if (about.kind === "bool") { this.box.checked = value === true; return; }
-    if (document.activeElement !== this.box || !this.box.matches(":focus")) this.write(value);
+    if (document.activeElement !== this.box || !this.box.matches(":focus")) {
+      this.write(value);
+      setAttribute(this.box, "aria-invalid", null);
+    }
     if (this.slider && typeof value === "number") this.slider.value = String(this.scale.place(value));
   }
 
@@ -101,18 +104,21 @@ class ValueRow {
     if (this.box.value !== text) this.box.value = text;
   }
 
+  // What is no number goes out as it was typed: the run refuses it and says why.
   typed() {
     const text = this.box.value.trim();
     const value = Number(text);
     const wrong = text === "" || !Number.isFinite(value);
     setAttribute(this.box, "aria-invalid", wrong ? "true" : null);
-    if (!wrong) this.chosen(value);
+    this.chosen(wrong ? text : value);
   }
+
+  slid(value) { this.chosen(this.about.kind === "int" ? Math.round(value) : value); }
 
   // At most one message in SEND_MS; the last value always goes out.
   chosen(value) {
     this.touched = performance.now();
-    this.last = this.about.kind === "int" && typeof value === "number" ? Math.round(value) : value;
+    this.last = value;
     if (typeof value === "number") {
       this.write(this.last);
       if (this.slider) this.slider.value = String(this.scale.place(this.last));
