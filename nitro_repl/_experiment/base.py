@@ -19,7 +19,7 @@ from .._where import place
 from ..errors import ExperimentError, FieldError, HookError, suggest
 from . import figures
 from .fields import MISSING, Field, Residency, collect_fields, field
-from .hooks import HOOKS, is_program, uses_bare_super
+from .hooks import HOOKS, HOST_SETTINGS, is_program, uses_bare_super
 from .program import mark
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -200,7 +200,11 @@ class Experiment:
             for key in dir(cls)
             if callable(getattr(cls, key, None)) and not key.startswith("_")
         }
-        known = (methods | set(HOOKS)) - {"hook", "replace", "from_preset"}
+        known = (methods | {*HOOKS, *HOST_SETTINGS}) - {
+            "hook",
+            "replace",
+            "from_preset",
+        }
         if name not in known and not is_program(function):
             raise HookError(
                 f"`{name}` is neither a hook nor a method of `{cls.__name__}`",

@@ -14,6 +14,7 @@ from itertools import pairwise
 from types import CodeType, FunctionType
 from typing import Any
 
+from .._text import show
 from .._where import is_ours
 from ..errors import HookError, suggest
 from .renewal import newest_class, renewed
@@ -90,6 +91,10 @@ HOOKS: Mapping[str, Hook] = {
 }
 
 
+PLAIN = ("learning_rate", "weight_decay", "clip_norm", "ema")
+"""Hooks that may be a plain value instead of a method."""
+HOST_SETTINGS = ("accum", "accum_mode")
+"""Settings that the hook table lists: a method of the class may give them."""
 PROGRAM_MARK = "__nitro_program__"
 
 
@@ -223,6 +228,26 @@ class Hooks(Mapping[str, Any]):
     def manual(self) -> bool:
         """Whether the user's own `train_step` is the step."""
         return self.defines("train_step")
+
+    def check_methods(self) -> None:
+        """Refuse a plain value where a method belongs.
+
+        Raises:
+            HookError: `frozen = True` in the class body, for example.
+        """
+        for name, hook in HOOKS.items():
+            member = self._members.get(name)
+            if name not in self or name in PLAIN or callable(member):
+                continue
+            if hasattr(type(member), "__get__"):  # a property, a class method
+                continue
+            arguments = ", ".join(("self", *hook.positional))
+            batch = ", *, ..." if hook.batch else ""
+            raise HookError(
+                f"`{name}` is {show(member)}, and a hook is a method",
+                where=f"{self.cls.__name__}.{name}",
+                fix=f"def {name}({arguments}{batch}): return ...",
+            )
 
     def requires(self, name: str) -> bool:
         """Whether a hook of the table must be defined."""

@@ -98,6 +98,7 @@ def newest(
         names = tuple({name for program in programs for name in hooks_of(program)})
         hooks, cls = now.hooks.take(hooks, names), type(now.experiment)
     hooks = hooks.bind(**(bound or {}))
+    hooks.check_methods()
     experiment, notes = _carry_fields(now.experiment, cls)
     _check_data(now.hooks, hooks)
     check_manual(experiment, hooks)

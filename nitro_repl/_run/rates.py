@@ -136,7 +136,8 @@ def hyperparameters(
         elif name in type(experiment).__fields__:
             said = getattr(experiment, name)
         else:
-            said = hooks.call(experiment, name)
+            member = hooks.bound(experiment, name)
+            said = member() if callable(member) else member
         where = f"{type(experiment).__name__}.{name}"
         given = dict(said) if isinstance(said, Mapping) else {DEFAULT_GROUP: said}
         for group in given:

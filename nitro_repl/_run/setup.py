@@ -52,6 +52,7 @@ def check(source: Source) -> None:
     """
     experiment, hooks = source.experiment, source.hooks
     name = type(experiment).__name__
+    hooks.check_methods()
     for hook in HOOKS.values():
         if not hooks.defines(hook.name):
             if hooks.requires(hook.name):

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from cells import check_error, losses, tiny
+from cells import check_error, going, losses, tiny
 
 import nitro_repl as nitro
 from nitro_repl import SettingError
@@ -137,3 +137,65 @@ class Tiny(Tiny):
     handle.train(background=False)
     [logger] = book["MADE"]
     assert [step for step in logger.rows if step != "end"] == [1, 2, 3, 4]
+
+
+def test_a_rate_is_a_plain_value_of_the_class_too():
+    handle = tiny("""
+class Tiny(Tiny):
+    learning_rate = 0.125
+    weight_decay = {"default": 0.25, "head": 0.5}
+
+    def param_group(self, path, leaf):
+        return "head" if path[1] == 2 or "2" in path else "default"
+""").handle()
+    assert handle.values.plain()["learning_rate"] == 0.125
+    assert handle.values.plain()["head.weight_decay"] == 0.5
+    with pytest.raises(SettingError) as error:
+        tiny("class Tiny(Tiny):\n    learning_rate = 'fast'\n").handle()
+    check_error(error.value, "learning_rate", "'fast'")
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ("frozen = True", "def frozen(self, path, leaf): return ..."),
+        ("param_group = 'x'", "def param_group(self, path, leaf): return ..."),
+        ("schedules = {'learning_rate': 0.1}", "def schedules(self): return ..."),
+        ("frozen: bool = True", "def frozen(self, path, leaf): return ..."),
+    ],
+)
+def test_a_plain_value_in_place_of_a_hook_is_refused_with_what_to_write(said, words):
+    book = tiny(f"class Tiny(Tiny):\n    {said}\n")
+    with pytest.raises(nitro.HookError) as error:
+        book.handle()
+    check_error(error.value, words, "Tiny.")
+
+
+def test_accumulation_is_attached_as_a_method_like_one_of_the_class_body():
+    book = tiny("""
+class Tiny(Tiny): pass
+
+@Tiny.hook
+def accum(self): return 5
+
+@Tiny.hook
+def accum_mode(self): return "joint"
+""")
+    settings = book.handle().settings
+    assert (settings["accum"], settings["accum_mode"]) == (5, "joint")
+
+
+def test_a_swap_says_what_a_plain_rate_is_now_and_refuses_a_plain_hook():
+    plain = "class Plain(Tiny):\n    def describe(self): pass\n    "
+    book = tiny(plain + "learning_rate = 0.125")
+    with going(book.handle("Plain")) as run:
+        book.cell(plain + "learning_rate = 0.25")
+        told = str(run.swap(wait=True))
+        assert "learning_rate: taken; it gives 0.25 now, the run keeps 0.125" in told
+        run.unset("learning_rate")
+        assert {row.name: row.value for row in run.values()}["learning_rate"] == 0.25
+        book.cell(plain + "frozen = True")
+        with pytest.raises(nitro.HookError) as error:
+            run.swap(wait=True)
+        check_error(error.value, "def frozen(self, path, leaf)")
+        assert run.stale == ()
