@@ -19,7 +19,7 @@ from .._run.status import ENDED
 from .._run.story import Item, Story
 from .clicks import Clicks
 from .pump import Pump
-from .routing import pin
+from .routing import pin, unpin_all
 from .series import packed
 from .summary import Summary
 
@@ -244,3 +244,4 @@ def close_all() -> None:
     """Write no panel any more."""
     for name in list(panels):
         panels.pop(name).close()
+    unpin_all()

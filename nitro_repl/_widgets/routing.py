@@ -15,7 +15,8 @@ from typing import Any
 _ANSWER_S = 2.0
 
 _making = threading.Lock()
-_subshells: dict[int, str] = {}  # one of ours for each kernel of this process
+# One of ours for each kernel of this process: the loop that made it, its manager, it.
+_subshells: dict[int, tuple[Any, Any, str]] = {}
 
 
 def pin(comm: Any) -> bool:
@@ -40,9 +41,10 @@ def _pin(comm: Any) -> bool:
         return False
     manager = thread.manager
     with _making:
-        own = _subshells.get(id(kernel))
+        _, _, own = _subshells.get(id(kernel), (None, None, None))
         if own not in manager.list_subshell():
-            own = _subshells[id(kernel)] = _made(thread.io_loop, manager)
+            own = _on_loop(thread.io_loop, manager._create_subshell)
+            _subshells[id(kernel)] = thread.io_loop, manager, own
 
     def route(data: Any, default: str | None) -> str | None:
         return own if own in manager.list_subshell() else default
@@ -51,18 +53,28 @@ def _pin(comm: Any) -> bool:
     return True
 
 
-def _made(loop: Any, manager: Any) -> str:
-    """A new subshell; it is made on the thread that owns the sockets."""
-    made: Future[str] = Future()
+def _on_loop(loop: Any, work: Callable[[], Any]) -> Any:
+    """What a function returns on the thread that owns the sockets."""
+    done: Future[Any] = Future()
 
-    def make() -> None:
+    def do() -> None:
         try:
-            made.set_result(manager._create_subshell())
+            done.set_result(work())
         except BaseException as error:
-            made.set_exception(error)
+            done.set_exception(error)
 
-    loop.add_callback(make)
-    return made.result(_ANSWER_S)
+    loop.add_callback(do)
+    return done.result(_ANSWER_S)
+
+
+def unpin_all() -> None:
+    """End the threads that were made; the kernel handles what is clicked later."""
+    with _making:
+        for loop, manager, own in _subshells.values():
+            with contextlib.suppress(Exception):
+                if own in manager.list_subshell():
+                    _on_loop(loop, lambda m=manager, o=own: m._delete_subshell(o))
+        _subshells.clear()
 
 
 def _be_quiet(comm: Any) -> None:

@@ -121,6 +121,21 @@ def test_dash_shows_the_panel_of_a_run_that_ended(kernel, panel):
     assert panel.came()[-1][1]["state"]["progress"]["phase"] == "stopped"
 
 
+def test_an_extension_that_is_unloaded_leaves_no_thread(kernel, panel):
+    names = "print([t.name for t in threading.enumerate() if t.name.startswith('sub')])"
+    kernel.run("import threading").succeed()
+    assert "subshell-" in kernel.run(names).succeed().text
+    kernel.run("run.stop()\n%unload_ext nitro_repl").succeed()
+    assert kernel.run(names).succeed().text == "[]\n"
+    panel.send(t="hello")  # of the panel that is closed: nobody listens, nothing breaks
+    kernel.run("%load_ext nitro_repl").succeed()
+    again = kernel.run("run = %nitro train Tiny").succeed()
+    front = kernel.panel(again)
+    front.send(t="hello")
+    front.wait_for(stepping)
+    assert "subshell-" in kernel.run(names).succeed().text
+
+
 def test_shutdown_with_a_connected_panel_exits_cleanly(own_kernel):
     cell = own_kernel.run("run = %nitro train Tiny").succeed()
     panel = own_kernel.panel(cell)
