@@ -169,6 +169,7 @@ def _program(
         contents=contents,
         model=model,
         avals=signature(spec.fixed),
+        batch=_batch(spec),
         unsound=unsound(traced, spec, shareable=made.shareable),
         constants=tuple(map(placed, constants)),
         lifted=tuple(map(words, constants)),
@@ -178,6 +179,12 @@ def _program(
         settings=trace_settings(),
         made=spec.made if model is not None else {},
     )
+
+
+def _batch(spec: Spec) -> Hashable:
+    if spec.follows is not None:
+        return spec.follows.batch
+    return signature(spec.arguments.get("batch"))
 
 
 def _memory(executable: Any) -> int:

@@ -81,6 +81,9 @@ def compile_settings() -> tuple[str, ...]:
     )
 
 
+ABSENT = "absent"  # the content of what is not there any more
+
+
 def digest_of(content: Fingerprint | Hashable) -> Hashable:
     """What must be equal for equal content."""
     return content.digest if isinstance(content, Fingerprint) else content
@@ -144,7 +147,9 @@ class Source:
 
     def _look(self, read: Read) -> Fingerprint | Hashable:
         if read.kind == "device":
-            return _device_content(self._device.get(read.name))
+            if read.name not in self._device:
+                return ABSENT
+            return _device_content(self._device[read.name])
         if read.kind == "recipe":
             return self.recipe.content(read.name) if self.recipe else None
         if read.kind == "const":
@@ -152,7 +157,7 @@ class Source:
             name = f"GraphConst {read.name}"
             return fingerprint(self.hooks.renewed(value), name=name)
         if read.name not in self.hooks:
-            return "absent"
+            return ABSENT
         member = self.hooks.renewed(self.hooks[read.name])
         return fingerprint(member, owner=type(self.experiment))
 

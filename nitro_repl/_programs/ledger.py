@@ -36,19 +36,18 @@ class Ledger:
 
     def note(self, event: Event, program: Program, asker: Asker) -> None:
         """Write down a lookup, with the reason in words."""
-        name = (asker.experiment, program.name, program.form)
-        key = (*name, program.avals)
+        places = _places(program, asker.experiment)
         light = dataclasses.replace(
             program, executable=None, constants=(), inputs=(), outputs=(), out=None
         )
         with self._lock:
             # Of the same shapes if there is one: then only code can differ.
-            before = self._latest.get(key) or self._latest.get(name)
+            before = _first(self._latest, places)
             left = program.hash in self._left
             words = reason(event.outcome, before, light, left=left)
             told = self._append(event, words, asker)
             if not asker.over():  # else a newer swap has been told of already
-                self._take(told, light, (key, name))
+                self._take(told, light, places)
         asker.on_event(told, light)
 
     def _take(self, told: Event, light: Program, places: Iterable[Hashable]) -> None:
@@ -135,15 +134,29 @@ def changes(looked: Iterable[Looked], before: Iterable[Program]) -> Reasons:
     """What lookups cost, and what differs from the programs that were in use before."""
     used: dict[Hashable, Program] = {}
     for program in before:
-        used[program.name, program.form] = program
-        used[program.name, program.form, program.avals] = program
+        used.update(dict.fromkeys(_places(program), program))
     told = []
     for event, program in looked:
-        name = program.name, program.form
-        was = used.get((*name, program.avals)) or used.get(name)
+        was = _first(used, _places(program))
         words = reason(event.outcome, was, program) if was else event.reason
         told.append(dataclasses.replace(event, reason=words))
     return _reasons(told)
+
+
+def _places(program: Program, experiment: str = "") -> tuple[Hashable, ...]:
+    """What a program may replace, the most alike first.
+
+    New code may give other residuals and outputs: then the batch tells the shapes.
+    """
+    name = (experiment, program.name, program.form)
+    return (*name, program.avals), (*name, "batch", program.batch), name
+
+
+def _first(
+    known: Mapping[Hashable, Program], places: Iterable[Hashable]
+) -> Program | None:
+    """The program in the first of the places that holds one."""
+    return next((known[place] for place in places if place in known), None)
 
 
 def _goes_with(event: Event, program: Program, newest: Mapping[str, Looked]) -> bool:

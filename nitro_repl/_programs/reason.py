@@ -11,7 +11,7 @@ from typing import Any
 from .._code.diff import explain
 from .._code.fingerprint import Fingerprint
 from .._experiment.view import Read
-from .key import Source
+from .key import ABSENT, Source
 from .spec import Program
 
 FIRST_USE = "first use"
@@ -105,7 +105,8 @@ def _read_causes(read: Read, old: Any, new: Any) -> list[str]:
     if read.kind == "recipe":
         return [_recipe_cause(read.name, old, new)]
     if read.kind == "device":
-        return [f"Device field {read.name} has another shape or dtype"]
+        what = "is gone" if new == ABSENT else "has another shape or dtype"
+        return [f"Device field {read.name} {what}"]
     if isinstance(new, Fingerprint):
         return [f"new: {_placed(read, new)}"]
     return [f"gone: {read.name}()"]

@@ -66,6 +66,7 @@ class Program:
         hash: Of the StableHLO.
         reads: What the trace read from the view.
         contents: The content behind each read, and that of the program it follows.
+        batch: Avals of the batch that it is for, or that what it follows is for.
         unsound: Why it must always be traced again, empty if it need not.
         constants: Numbers of the code that are inputs, on the device.
         lifted: The same in words, with their places.
@@ -88,6 +89,7 @@ class Program:
     contents: Mapping[Read, Any]
     model: Fingerprint | None = None
     avals: Hashable = None
+    batch: Hashable = None
     unsound: tuple[str, ...] = ()
     constants: tuple[Any, ...] = ()
     lifted: tuple[str, ...] = ()

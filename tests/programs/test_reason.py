@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 import pytest
-from cells import live, tiny, until
+from cells import TINY, live, tiny, until
 
 import nitro_repl as nitro
 
@@ -161,3 +161,41 @@ def test_the_value_form_of_older_code_says_nothing(fresh_programs):
     book.train()
     assert "In [7]" in words("loss")
     assert "In [6]" not in words("loss")
+
+
+RAGGED = """
+class Tiny(Tiny):
+    def build_data(self):
+        return {"train": [{k: v[:n] for k, v in ROWS[0].items()} for n in (4, 3)]}
+"""
+
+
+def test_a_ragged_batch_does_not_hide_the_edit(fresh_programs):
+    book = tiny(RAGGED)
+    with live(book) as run:  # made for batches of 4 and of 3
+        # With other residuals and outputs: nothing was made for their shapes before.
+        book.cell(
+            "@Tiny.hook\ndef forward(self, model, *, x):\n"
+            "    return jnp.sin(model(x))[:, None]\n"
+            "@Tiny.hook\ndef loss(self, logits, *, y):\n    return logits.mean()\n"
+        )
+        said = "\n".join(run.swap())
+        run.advance(2)
+    found = [e for e in nitro.programs.events() if e.outcome == "compiled"][-6:]
+    for event in found:
+        cause = "loss()" if event.program == "loss" else "forward()"
+        assert event.reason.startswith(f"{cause} changed, In [6]"), found
+        assert not ("[4" in event.reason and "[3" in event.reason), found
+    assert "forward() changed" in words("backward")
+    assert "[3,2] -> float32[3,1,2]" in said, said
+    assert "int32" not in said, said
+
+
+def test_a_device_field_that_was_removed_is_gone(fresh_programs):
+    scaled = LOSS.format("sin").replace("mean()", "mean() * self.c")
+    book = tiny(scaled.replace("    def", "    c: Device[float] = 1.0\n    def"))
+    with live(book) as run:
+        book.cell(TINY)  # with `loss` as it was: it reads no `c`
+        book.cell(scaled)
+        causes = [c for one in run._swapper.outlook().standings for c in one.causes]
+    assert "Device field c is gone" in causes, causes
