@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import dataclasses
 import html
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
-from rich import box
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from .._text import View, one_line, plain, show
@@ -21,8 +19,9 @@ from .drawing import COLORS, drawing, legend
 from .side import Side
 from .status import PHASE_STYLES
 from .strokes import Curve, limits, sparkline
+from .wide import Column, Wide
 
-_METRICS, _VALUES, _CURVES = 3, 5, 3  # columns of a table; curves that are drawn
+_METRICS, _CURVES = 3, 3  # columns where little was measured; curves that are drawn
 _LINES = 40  # of one diff
 _CHANGES = 6
 
@@ -83,9 +82,8 @@ class Comparison(View):
         The metric that says which is best first, values that were set last.
         """
         names = dict.fromkeys(name for one in self.sides for name in one.last)
-        set_ = {name for one in self.sides for name in (*one.settings, *one.fields)}
         first = [self.metric, *(name for name in names if name != self.metric)]
-        first.sort(key=lambda name: name in set_ or name.endswith("grad_norm"))
+        first.sort(key=self._is_minor)
         return {
             name: tuple(one.last.get(name, np.nan) for one in self.sides)
             for name in first
@@ -147,47 +145,64 @@ class Comparison(View):
         shown = "".join([*drawn, legend(self.runs)]) if drawn else ""
         return f'<div style="{style}">{shown}</div>{super()._repr_html_()}'
 
-    def _results(self) -> Table:
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    def _results(self) -> Wide:
         several = len({one.experiment for one in self.sides}) > 1
-        metrics = dict(list(self.metrics.items())[:_METRICS])
-        heads = ["", "run", *(["experiment"] if several else []), "phase"]
-        for name in heads:
-            table.add_column(name, no_wrap=True)
-        for name in ("step", *metrics):
-            table.add_column(plain(name, 14), justify="right", no_wrap=True)
-        table.add_column(plain(self.metric, 20), no_wrap=True)
+        sides, metrics = self.sides, self._shown_metrics()
+        phases = [one.progress.phase for one in sides]
+        ids = self._ids()
+        keys = [
+            _column("", ["best" if one.run == self.best else "" for one in sides]),
+            ids,
+            *(
+                [_column("experiment", [s.experiment for s in sides])]
+                if several
+                else []
+            ),
+            Column(
+                Text("phase"),
+                [plain(name, 12, PHASE_STYLES.get(name, "")) for name in phases],
+            ),
+            _column("step", [f"{one.progress.step:,}" for one in sides], right=True),
+        ]
+        rest = [
+            _column(name, [_number(value) for value in metrics[name]], right=True)
+            for name in metrics
+        ]
         span = (limits(list(self.curves[self.metric].values())) or ())[:2]
-        for place, one in enumerate(self.sides):
-            best = one.run == self.best
-            now, curve = one.progress, one.curves.get(self.metric)
-            table.add_row(
-                "best" if best else "",
-                plain(one.run, 40, _color(place)),
-                *([plain(one.experiment, 20)] if several else []),
-                plain(now.phase, 12, PHASE_STYLES.get(now.phase, "")),
-                f"{now.step:,}",
-                *(_number(row[place]) for row in metrics.values()),
-                Text(sparkline(curve, 14, span) if curve else "", _color(place)),
-                style="bold" if best else "",
-            )
-        return table
+        drawn = [one.curves.get(self.metric) for one in sides]
+        lines = [
+            Text(sparkline(curve, 14, span) if curve else "", _color(place))
+            for place, curve in enumerate(drawn)
+        ]
+        rest.insert(1, Column(plain(self.metric, 20), lines))
+        return Wide(keys, rest, [ids], self._styles())
+
+    def _is_minor(self, name: str) -> bool:
+        set_ = any(name in one.settings or name in one.fields for one in self.sides)
+        return set_ or name.endswith("grad_norm")
+
+    def _shown_metrics(self) -> dict[str, tuple[float, ...]]:
+        """All that was measured, and a few of the rest."""
+        metrics = self.metrics
+        measured = [name for name in metrics if not self._is_minor(name)]
+        return dict(list(metrics.items())[: max(_METRICS, len(measured))])
 
     def _values(self) -> list[RenderableType]:
-        values = list({**self.fields, **self.settings}.items())
-        tables: list[RenderableType] = []
-        for start in range(0, len(values), _VALUES):
-            shown = values[start : start + _VALUES]
-            table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-            table.add_column("run", no_wrap=True)
-            for name, _ in shown:
-                table.add_column(plain(name, 24), no_wrap=True)
-            for place, one in enumerate(self.sides):
-                cells = [plain(show(row[place], 24), 24) for _, row in shown]
-                style = "bold" if one.run == self.best else ""
-                table.add_row(plain(one.run, 40, _color(place)), *cells, style=style)
-            tables.append(table)
-        return tables
+        values = {**self.fields, **self.settings}
+        columns = [
+            _column(name, [show(value, 24) for value in row])
+            for name, row in values.items()
+        ]
+        ids = self._ids()
+        tables = Wide([ids], columns, [ids], self._styles(), most=len(columns))
+        return [tables] if columns else []
+
+    def _ids(self) -> Column:
+        ids = [plain(run, 40, _color(place)) for place, run in enumerate(self.runs)]
+        return Column(Text("run"), ids)
+
+    def _styles(self) -> list[str]:
+        return ["bold" if run == self.best else "" for run in self.runs]
 
 
 def _grouped(runs: Mapping[str, Any]) -> dict[Any, str]:
@@ -208,6 +223,10 @@ def _diff(text: str) -> list[Text]:
     styles = {"+": "green", "-": "red", "@": "cyan"}
     shown = [plain(line, 200, styles.get(line[:1], "")) for line in lines[:_LINES]]
     return [*shown, *([Text(f"… {left} more lines", "dim")] if left > 0 else [])]
+
+
+def _column(name: str, cells: Iterable[str], right: bool = False) -> Column:
+    return Column(plain(name, 24), [plain(cell, 24) for cell in cells], right)
 
 
 def _number(value: float) -> str:

@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from .._text import View, duration, one_line, plain, show
+from .wide import Column, Wide
 
 ENDED = ("done", "failed", "stopped")  # the phases after which nothing moves
 
@@ -179,25 +180,22 @@ class RunsTable(View):
     def __rich__(self) -> RenderableType:
         if not self.rows:
             return Text("no runs yet: start one with `%nitro train Experiment`")
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        for name in ("", "run", "experiment", "phase"):
-            table.add_column(name, no_wrap=True)
-        for name in ("step", "epoch", "loss"):
-            table.add_column(name, justify="right", no_wrap=True)
-        table.add_column("metrics", overflow="fold")
-        for row in self.rows:
-            now = row.progress
-            table.add_row(
-                "*" if row.current else "",
-                plain(row.run, 40),
-                plain(row.experiment, 30),
-                plain(now.phase, 30, PHASE_STYLES.get(now.phase, "")),
-                done_of(now.step, now.total_steps),
-                done_of(now.epoch, now.total_epochs),
-                "" if now.loss is None else f"{now.loss:.4g}",
-                _join(_metrics(row.metrics)),
-            )
-        return table
+        now = [row.progress for row in self.rows]
+        losses = ["" if p.loss is None else f"{p.loss:.4g}" for p in now]
+        ids = _column("run", [row.run for row in self.rows])
+        phases = [plain(p.phase, 30, PHASE_STYLES.get(p.phase, "")) for p in now]
+        keys = [
+            _column("", ["*" if row.current else "" for row in self.rows]),
+            ids,
+            _column("experiment", [row.experiment for row in self.rows]),
+            Column(Text("phase"), phases),
+            _column("step", [done_of(p.step, p.total_steps) for p in now], True),
+            _column("epoch", [done_of(p.epoch, p.total_epochs) for p in now], True),
+            _column("loss", losses, True),
+        ]
+        metrics = [_join(_metrics(row.metrics)) for row in self.rows]
+        rest = [Column(Text("metrics"), metrics, folds=True)] if any(metrics) else []
+        return Wide(keys, rest, [ids])
 
 
 class HistoryView(Mapping[str, np.ndarray], View):
@@ -224,13 +222,14 @@ class HistoryView(Mapping[str, np.ndarray], View):
         caption = Text(f"{one_line(self.split)}: {rows:,} rows")
         if not rows:
             return caption
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        for name in self._columns:
-            table.add_column(plain(name, 24), justify="right", no_wrap=True)
-        for index in _ends(rows):
-            cells = [_cell(column, index) for column in self._columns.values()]
-            table.add_row(*cells)
-        return Group(table, caption)
+        ends = _ends(rows)
+        columns = {
+            name: Column(plain(name, 40), [_cell(column, at) for at in ends], True)
+            for name, column in self._columns.items()
+        }
+        again = [columns["step"]] if "step" in columns else []
+        rest = [column for column in columns.values() if column not in again]
+        return Group(Wide(again, rest, again), caption)
 
 
 def _ends(rows: int) -> list[int | None]:
@@ -238,6 +237,10 @@ def _ends(rows: int) -> list[int | None]:
     if rows <= _HEAD + _TAIL + 1:
         return list(range(rows))
     return [*range(_HEAD), None, *range(rows - _TAIL, rows)]
+
+
+def _column(name: str, cells: Sequence[str], right: bool = False) -> Column:
+    return Column(Text(name), [plain(cell, 40) for cell in cells], right)
 
 
 def _cell(column: np.ndarray, index: int | None) -> Text:
