@@ -18,7 +18,7 @@ from .._code.gone import HELD, IMPORTED
 from .._experiment.view import Read, Reads
 from .explain import gone_error, kept_error
 from .key import KEPT_TRACER, Source
-from .spec import Spec
+from .spec import UNREACHED, Spec
 from .trace import Slot, Trace, select, trace
 
 
@@ -116,7 +116,7 @@ def unsound(made: Candidate, spec: Spec, *, shareable: bool) -> tuple[str, ...]:
     reasons: list[str] = [r for r in made.doubts if not r.code or r.code in traced.ran]
     reasons += made.moved
     reasons += [
-        f"{name or 'a function'} ran but no name leads to it"
+        f"{name or 'a function'} {UNREACHED}"
         for digest, name in traced.ran.items()
         if digest not in reached
     ]

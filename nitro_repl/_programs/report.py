@@ -40,6 +40,7 @@ class ProgramRow:
         made: When it was last traced or compiled, in seconds since the epoch.
         runs: Ids of the runs that looked it up, latest first.
         constants: Numbers in the code that it takes as inputs, with their places.
+        unseen: Why an edit of what it reads may not be seen without tracing.
     """
 
     program: str
@@ -53,6 +54,7 @@ class ProgramRow:
     made: float = dataclasses.field(default=0.0, compare=False)
     runs: tuple[str, ...] = ()
     constants: tuple[str, ...] = ()
+    unseen: tuple[str, ...] = ()
 
     def after(self, event: Event) -> ProgramRow:
         """The row with one lookup more."""
@@ -100,6 +102,7 @@ class ProgramsTable(View):
                     row,
                     memory=row.memory + program.memory,
                     constants=tuple(dict.fromkeys((*row.constants, *program.lifted))),
+                    unseen=tuple(dict.fromkeys((*row.unseen, *program.unseen))),
                 )
         return cls(list(rows.values()))
 
@@ -108,9 +111,12 @@ class ProgramsTable(View):
             return Text("no programs compiled yet")
         several = len({row.experiment for row in self.rows}) > 1
         lines = [
-            (f"{row.experiment} " if several else "") + f"{row.program}: {_inputs(row)}"
+            (f"{row.experiment} " if several else "") + f"{row.program}: {said}"
             for row in self.rows
-            if row.constants
+            for said in (
+                *([_inputs(row)] if row.constants else []),
+                *([unknown(row.unseen)] if row.unseen else []),
+            )
         ]
         lines += [self.caption] if self.caption else []
         below = [Text(one_line(line, 1_000), style="dim") for line in lines]
@@ -191,6 +197,13 @@ def _cells(
         f"{row.uses:,}",
         plain(runs + (f" +{more}" if more > 0 else ""), run),
     ]
+
+
+def unknown(reasons: Sequence[str]) -> str:
+    """What to say where it cannot be told without tracing whether code moved on."""
+    distinct = list(dict.fromkeys(reasons))
+    more = f" and {len(distinct) - 1} more" if len(distinct) > 1 else ""
+    return f"stale unknown: always traced, {distinct[0]}{more}"
 
 
 def _inputs(row: ProgramRow) -> str:

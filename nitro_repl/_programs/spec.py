@@ -8,11 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .._code.fingerprint import Fingerprint
+from .._code.walk import Reason
 from .._experiment.view import Read, Reads
 from .trace import Slot
 
 OUTCOMES = ("hit", "rebound", "retraced", "loaded", "compiled")
 """What a lookup can give, cheapest first."""
+
+UNREACHED = "ran but no name leads to it"
 
 _keys = itertools.count(1)
 
@@ -103,6 +106,12 @@ class Program:
     def computes(self, other: Program) -> bool:
         """Whether another program is this one, numbers and all."""
         return self.meaning == other.meaning and self.shareable
+
+    @property
+    def unseen(self) -> tuple[str, ...]:
+        """Why an edit of what its trace reads may not be seen without tracing."""
+        named = tuple(one for one in self.unsound if isinstance(one, Reason))
+        return named or tuple(one for one in self.unsound if one.endswith(UNREACHED))
 
     @property
     def codes(self) -> frozenset[str]:

@@ -29,12 +29,21 @@ class Log:
     def __init__(self) -> None:
         self._lines: deque[Line] = deque(maxlen=KEPT)
         self._count = 0
+        self._told: set[str] = set()
         self._lock = threading.Lock()
 
     def tell(self, text: str, *, bad: bool = False) -> None:
         """Say something in this thread's cell, and keep it."""
         self.keep(text, bad=bad)
         tell(text, bad=bad)
+
+    def tell_once(self, what: str, text: str) -> None:
+        """Say something unless the same was said before."""
+        with self._lock:
+            known = what in self._told
+            self._told.add(what)
+        if not known:
+            self.tell(text)
 
     def keep(self, text: str, *, bad: bool = False) -> None:
         """Keep a line without saying it."""

@@ -13,6 +13,7 @@ from .._programs import disk
 from .failure import describe
 from .run import Run
 from .status import ENDED
+from .unseen import unseen
 from .words import BLOCK, number, words
 
 Sections = dict[str, Any]
@@ -90,6 +91,8 @@ class Look:
                 if free:
                     self._moved = False  # before the look: an edit meanwhile counts
                     self._stale, self._edit = self._outlook()
+        unknown = unseen(self._run.programs.programs)
+        doubted = unknown.keys() - set(self._stale)
         names = dict.fromkeys([*self._run.program_names(), *self._outcomes])
         return [
             {
@@ -98,6 +101,7 @@ class Look:
                 "why": "",
                 "cost": None,
                 **self._outcomes.get(name, {}),
+                **({"why": words(unknown[name])} if name in doubted else {}),
                 "stale": name in self._stale,
                 "busy": name in busy,
             }

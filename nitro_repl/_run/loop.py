@@ -31,6 +31,7 @@ from .pending import Pending
 from .record import Record
 from .schedules import Schedules
 from .settings import Every
+from .unseen import tell_unseen
 
 # How many steps may be unread, so that the device never waits for Python: as many as
 # take this long, within these bounds. A pause waits for them.
@@ -114,6 +115,7 @@ class Loop:
         self.rate = self._rate_mark = None  # that of an earlier start says nothing now
         self._begin()  # before the first command is heard
         self.record.variant(self.programs.variant)
+        tell_unseen(self.programs.programs, self.record.log)
         try:
             while self.boundary():
                 self.turn()

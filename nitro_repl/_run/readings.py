@@ -27,6 +27,7 @@ from .record import Record
 from .report import Report, report
 from .status import ENDED, HistoryView, ProgramState, Progress, Status, ValueRow
 from .surroundings import Surroundings
+from .unseen import unseen
 from .value_rows import value_rows
 
 if TYPE_CHECKING:
@@ -192,13 +193,19 @@ class Readings:
             for event in self.handle.cache.events()
             if event.run == self.id
         }
+        unknown = unseen(self.programs.programs)
         return Status(
             run=self.id,
             experiment=type(self.handle.experiment).__name__,
             progress=self.progress(),
             values=self.values(arrays=True),
             programs=[
-                ProgramState(name, outcomes.get(name, ""), name in outlook.stale)
+                ProgramState(
+                    name,
+                    outcomes.get(name, ""),
+                    name in outlook.stale,
+                    unknown.get(name, ""),
+                )
                 for name in self.program_names()
             ],
             moved=outlook.labels,

@@ -104,11 +104,16 @@ class ValueRow:
 
 @dataclasses.dataclass(frozen=True)
 class ProgramState:
-    """A program of a run: its last outcome, and whether its code moved on."""
+    """A program of a run: its last outcome, and whether its code moved on.
+
+    Attributes:
+        unknown: Why that cannot be told without tracing, in words; else ''.
+    """
 
     name: str
     outcome: str = ""
     stale: bool = False
+    unknown: str = ""
 
 
 @dataclasses.dataclass(frozen=True, repr=False, kw_only=True)
@@ -276,6 +281,8 @@ def _program(row: ProgramState) -> Text:
         text.append_text(plain(f" {row.outcome}", style="dim"))
     if row.stale:
         text.append_text(Text(" stale", style="yellow"))
+    elif row.unknown:
+        text.append_text(plain(f" {row.unknown}", 200, "yellow"))
     return text
 
 

@@ -34,6 +34,7 @@ from .schedules import schedules
 from .setup import check, optimizer_state, place
 from .surroundings import Surroundings
 from .turns import short_turns
+from .unseen import tell_unseen
 from .worker import Worker
 
 if TYPE_CHECKING:
@@ -214,6 +215,7 @@ class Swapper:
             lines = [f"{self._who}switched at step {self._loop.step}", *notes]
             if asked.tells:
                 self._tell("\n".join(lines))
+            tell_unseen(self._loop.programs.programs, self._run.log)
             asked.done.set_result(lines)
         finally:
             self._requests.remove(asked)
