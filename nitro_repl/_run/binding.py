@@ -20,10 +20,10 @@ from .._text import View, plain, show
 from ..errors import NitroError
 from .group_rows import GroupRow, group_rows, group_table
 from .loader import ArrayLoader
-from .origins import SWAPPED, Moment
+from .origins import SWAPPED, Moment, setting_source
 from .schedule_rows import ScheduleRow, schedule_rows, schedule_table
 from .schedules import Schedules, schedules
-from .settings import SETTINGS
+from .settings import FIXED, SETTINGS
 
 if TYPE_CHECKING:
     from .nitro import Nitro
@@ -121,7 +121,7 @@ def binding(moment: Moment) -> Binding:
     return Binding(
         cls.__name__,
         preset_of(handle.experiment),
-        [_field(moment, name, declared) for name, declared in cls.__fields__.items()],
+        [_field(moment, name, cls.__fields__[name]) for name in _fields(moment)],
         _settings(moment),
         {name: split_words(loader) for name, loader in handle.data.items()},
         group_rows(now, moment.followed),
@@ -129,6 +129,12 @@ def binding(moment: Moment) -> Binding:
         {name: ", ".join(causes) for name, causes in moment.moved.items()},
         moment.said,
     )
+
+
+def _fields(moment: Moment) -> list[str]:
+    """The fields, without settings that a swap made fields of: the handle keeps its."""
+    mine, now = type(moment.handle.experiment).__fields__, type(moment.now.experiment)
+    return [name for name in now.__fields__ if name in mine or name not in FIXED]
 
 
 def _field(moment: Moment, name: str, declared: Field) -> Bound:
@@ -144,7 +150,7 @@ def _field(moment: Moment, name: str, declared: Field) -> Bound:
 def _settings(moment: Moment) -> list[Bound]:
     """Settings that are no field, or that a keyword gives another value than that."""
     handle, now = moment.handle, moment.now
-    fields, live = type(now.experiment).__fields__, now.values.hyper_names
+    fields, live = _fields(moment), now.values.hyper_names
     values = {**handle.settings, "on_nonfinite": moment.on_nonfinite}
     if not now.hooks.manual:
         recipe = now.settled.recipe
@@ -164,8 +170,18 @@ def _settings(moment: Moment) -> list[Bound]:
 def _setting(moment: Moment, name: str) -> str:
     if name in moment.by_hand:
         return f"set at step {moment.by_hand[name][0]}"
+    if name in FIXED:
+        return _kept(moment.handle, name)
     taken = name in ("clip_norm", "ema")  # asked again by a swap
     return moment.setting(name, moment.now.hooks if taken else moment.handle.hooks)
+
+
+def _kept(handle: Nitro, name: str) -> str:
+    """Where a setting comes from that no swap changes."""
+    cls = type(handle.experiment)
+    if name in cls.__fields__ and name not in handle.given:
+        return handle.origin(name)
+    return setting_source(cls, handle.hooks, name, handle.given)
 
 
 def metadata(cls: type[Experiment]) -> dict[str, dict[str, Any]]:

@@ -24,6 +24,7 @@ from .manual import check_manual, check_settings, manual_rates
 from .rates import hyperparameters
 from .recipes import Settled, settle
 from .schedules import Schedules
+from .settings import FIXED
 from .setup import Built, blueprint, build
 
 _FORWARD = ("forward", "build_model", "frozen")
@@ -99,7 +100,7 @@ def newest(
         hooks, cls = now.hooks.take(hooks, names), type(now.experiment)
     hooks = hooks.bind(**(bound or {}))
     hooks.check_methods()
-    experiment, notes = _carry_fields(now.experiment, cls)
+    experiment, notes = _carry_fields(now.experiment, cls, settings)
     _check_data(now.hooks, hooks)
     check_manual(experiment, hooks)
     check_settings(hooks, settings)
@@ -132,7 +133,7 @@ def newest_experiment(cls: type[Experiment]) -> type[Experiment]:
 
 
 def _carry_fields(
-    old: Experiment, cls: type[Experiment]
+    old: Experiment, cls: type[Experiment], settings: Mapping[str, Any]
 ) -> tuple[Experiment, list[str]]:
     """The values of the live experiment in a newer class, and what is new there."""
     if cls is type(old):
@@ -153,9 +154,10 @@ def _carry_fields(
     ]
     notes += [
         f"new field {name} = {after[name].default!r}"
-        for name in after.keys() - before.keys()
+        for name in after.keys() - before.keys() - FIXED
     ]
-    kept = {name: getattr(old, name) for name in before.keys() & after.keys()}
+    kept = {name: settings[name] for name in FIXED & after.keys()}
+    kept |= {name: getattr(old, name) for name in before.keys() & after.keys()}
     return cls(**kept), notes
 
 

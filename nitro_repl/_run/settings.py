@@ -13,6 +13,7 @@ from typing import Any
 
 from .._experiment.base import Experiment
 from .._experiment.hooks import Hooks
+from .._text import show
 from ..errors import SettingError, suggest
 
 SETTINGS: Mapping[str, Any] = {
@@ -58,6 +59,8 @@ _DEFAULTS: Mapping[str, Any] = {
     "accum_mode": "mean",
     "on_nonfinite": None,
 }
+FIXED = frozenset(_DEFAULTS)
+"""Settings that a built handle keeps, whatever newer code says."""
 ACCUM_MODES = ("mean", "joint")
 ON_NONFINITE = ("pause", "stop", "skip")
 _EVERY = re.compile(r"(\d+)\s*(epoch|step)s?$")
@@ -138,6 +141,49 @@ def every(value: Any) -> Every | None:
             fix='"1 epoch", "500 steps", a number of steps, or None',
         )
     return Every(int(match[1]), match[2])
+
+
+def newly_said(
+    old: tuple[Experiment, Hooks],
+    new: tuple[Experiment, Hooks],
+    settings: Mapping[str, Any],
+    given: Mapping[str, Any],
+) -> list[str]:
+    """A line that names the settings which newer code gives otherwise than a handle.
+
+    Args:
+        old: An experiment and its hooks as a run has them.
+        new: Those that it switches to; fields of both are told elsewhere.
+        settings: Of the handle, which keeps them.
+        given: Keywords of the handle, which win over any code.
+    """
+    found: dict[str, Any] = {}
+    for name in _DEFAULTS:
+        if name in given:
+            continue
+        said, says = _says(*old, name), _says(*new, name)
+        both = all(name in type(one).__fields__ for one, _ in (old, new))
+        if not both and says not in (None, said, settings[name]):
+            found[name] = says
+    if not found:
+        return []
+    says = ", ".join(f"{name} = {show(value)}" for name, value in found.items())
+    keeps = ", ".join(show(settings[name]) for name in found)
+    return [f"only a new Nitro takes {says}; the run keeps {keeps}"]
+
+
+def _says(experiment: Experiment, hooks: Hooks, name: str) -> Any:
+    """What the code gives for a setting, a new field by its default; else None."""
+    declared = type(experiment).__fields__.get(name)
+    if name == "logger" and callable(hooks.get(name)):
+        return None  # it would make another one
+    try:
+        if declared is None:
+            return _own(experiment, hooks, name, _DEFAULTS[name])
+        made = declared.default_factory
+        return declared.default if made is None else made()
+    except Exception:  # the user's method; a new `Nitro` says so
+        return None
 
 
 def _own(experiment: Experiment, hooks: Hooks, name: str, default: Any) -> Any:

@@ -64,7 +64,7 @@ def side(run: Readings) -> Side:
         row.name: row.follows if row.follows == SCHEDULED else row.value
         for row in run.values(arrays=True)
     }
-    names = type(experiment).__fields__
+    names = [row.name for row in now.fields]
     settings = {row.name: row.value for row in now.settings}
     settings |= {name: live[name] for name in live if name not in names}
     last = curves.last()

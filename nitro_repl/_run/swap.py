@@ -31,6 +31,7 @@ from .outlook import Outlook, outlook
 from .plan import PROGRAM_HOOKS, Plan, newest, newest_experiment
 from .requests import Bound, Request, Requests
 from .schedules import schedules
+from .settings import newly_said
 from .setup import check, optimizer_state, place
 from .surroundings import Surroundings
 from .turns import short_turns
@@ -227,13 +228,19 @@ class Swapper:
         else:
             taken = asked.programs or None
         bound = {**self._bound, **asked.hooks}
-        plan = self._take(taken, bound)
+        plan, handle, was = self._take(taken, bound), self._run.handle, self._plan
+        said = newly_said(
+            (was.experiment, was.hooks),
+            (plan.experiment, plan.hooks),
+            handle.settings,
+            handle.given,
+        )
         check(plan.source)
         now, step = self._loop.schedules, self._loop.step
         followed = schedules(
             plan.experiment, plan.hooks, plan.values, now.horizon, step, like=now
         )
-        plan = replace(plan, schedules=followed)
+        plan = replace(plan, schedules=followed, notes=(*plan.notes, *said))
         decays = scheduled_decay(followed.curves)
         if decays or plan.blueprint.opt_made is not self._plan.blueprint.opt_made:
             check_decay(plan.blueprint, plan.values, decays)
