@@ -81,11 +81,10 @@ def unset_value(loop: Loop, name: str) -> Change:
     plan, values = loop.programs.blueprint, loop.values
     if loop.schedules.release(name):
         before = {name: values.plain()[name]}
+        values.free(name)
         loop.schedules.apply(values, loop.step)
         return before, {name: values.plain()[name]}
-    values.check(name, "unset")
-    initial = {name: values.initial[name]}
-    return values.set(initial, partial(check_decay, plan, values))
+    return values.unset(name, partial(check_decay, plan, values))
 
 
 def reschedule(loop: Loop, horizon: int) -> Change:

@@ -151,6 +151,10 @@ class Values:
         """The values of groups that go with a base value, with their ratios to it."""
         return self._rates.tied(base)
 
+    def follows(self, name: str) -> bool:
+        """Whether the value of a group goes with the base as at set-up."""
+        return self._rates.follows(name)
+
     def scalar(self, name: str) -> Scalar | None:
         """What a value is cast to that is a single number, else None."""
         current, kind = self._values[name], self._declared[name].type
@@ -222,8 +226,42 @@ class Values:
         made |= {
             name: place(value, self._declared[name]) for name, value in followed.items()
         }
-        if any(name.endswith(DECAY) for name in (*numbers, *followed)):
-            check({**numbers, **followed})
+        return self._take(made, {**numbers, **followed}, rates, check)
+
+    def unset(
+        self,
+        name: str,
+        check: Callable[[Mapping[str, float]], None] = lambda numbers: None,
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Give a value back to what the experiment says, and a group to the base.
+
+        Args and returns are those of `set`.
+
+        Raises:
+            FieldError: There is no such value, or `check` refuses; nothing changed.
+        """
+        self._field(name, "unset")
+        changes, rates = self._rates.without(name, self.numbers, self.initial)
+        made = {
+            name: place(value, self._declared[name], self._values[name])
+            for name, value in changes.items()
+        }
+        numbers = {name: plain(made[name]) for name in made if name in self._hyper}
+        return self._take(made, numbers, rates, check)
+
+    def free(self, name: str) -> None:
+        """Forget what a scheduled value of a group was set to by hand."""
+        self._rates = self._rates.freed(name)
+
+    def _take(
+        self,
+        made: Mapping[str, Any],
+        numbers: Mapping[str, float],
+        rates: Rates,
+        check: Callable[[Mapping[str, float]], None],
+    ) -> tuple[dict[str, Any], dict[str, Any]]:
+        if any(name.endswith(DECAY) for name in numbers):
+            check(numbers)
         self._rates = rates
         before = {name: plain(self._values[name]) for name in made}
         self._values |= made
@@ -253,14 +291,6 @@ class Values:
         return self._declared[name].type is other._declared[name].type and (
             mine is its or (numbers and mine == its)
         )
-
-    def check(self, name: str, verb: str) -> None:
-        """Refuse a name that no live value has.
-
-        Raises:
-            FieldError: The verb and the reason are named.
-        """
-        self._field(name, verb)
 
     def _field(self, name: str, verb: str = "set") -> Field:
         if name in self._declared and name in self._values:

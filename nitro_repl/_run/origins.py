@@ -152,6 +152,9 @@ def set_by_hand(
         elif entry["command"] == "unset":
             asked, *groups = entry["after"]
             found.pop(asked, None)
+            base, value = asked.rpartition(".")[2], entry["after"][asked]
+            if base in found and not _same(value, initial.get(asked)):
+                found[asked] = (found[base][0], value)  # it goes with the base again
             for name in groups:
                 step, _ = found.pop(name, (None, None))
                 value = entry["after"][name]

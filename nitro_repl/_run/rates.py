@@ -1,7 +1,8 @@
 """Learning rates and weight decay of the groups: numbers of their own, tied to a base.
 
 A group's learning rate keeps its ratio to the base; its decay is the base's until it
-gets one of its own.
+gets one of its own. What was set of a group holds until it is given back: then the
+group goes with the base again as at set-up.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ class Rates:
 
     def __init__(self, hyper: Mapping[str, float]):
         self._ratios: dict[str, float] = {}
+        self._set: dict[str, float] = {}  # of groups, as set by hand
+        groups: list[str] = []
         for name, value in hyper.items():
             _, dot, base = name.rpartition(".")
             if not dot or base not in hyper:  # an optimizer of manual mode
@@ -42,7 +45,16 @@ class Rates:
                     where=RATE,
                     fix="give the base a rate above 0, and freeze what is not to move",
                 )
+            groups.append(name)
             self._tie(name, value, hyper[base])
+        self._first = {name: self._ratios.get(name) for name in groups}
+
+    def follows(self, name: str) -> bool:
+        """Whether the value of a group goes with the base as at set-up."""
+        first = self._first.get(name)
+        return first is not None and (
+            name not in self._set and self._ratios.get(name) == first
+        )
 
     def tied(self, base: str) -> dict[str, float]:
         """The values that go with a base value, with their ratios to it."""
@@ -64,7 +76,7 @@ class Rates:
             FieldError: A group gets a rate while the base is 0.
         """
         more: dict[str, float] = {}
-        rates = self._with(self._ratios)
+        rates = self._with(self._ratios, self._set)
         for base in NAMES:
             if base not in now:
                 continue
@@ -76,12 +88,61 @@ class Rates:
                     if base == RATE and not value:
                         raise _no_ratio(name)
                     rates._tie(name, changes[name], value)
+                    rates._set[name] = changes[name]
         return {n: v for n, v in more.items() if n not in changes}, rates
+
+    def without(
+        self, name: str, now: Mapping[str, float], initial: Mapping[str, float]
+    ) -> tuple[dict[str, float], Rates]:
+        """What follows when a value is given back.
+
+        A group goes with the base of now as at set-up. With a base go the groups
+        that were not set; those that were have again what they were set to.
+
+        Args:
+            name: Of the value.
+            now: The values before.
+            initial: Those of set-up.
+
+        Returns:
+            The new values, the one given back first, and the ratios from then on.
+        """
+        ratio, value = self._first.get(name), initial[name]
+        if ratio is not None:
+            value = ratio * now[name.rpartition(".")[2]]
+        changes, rates = {name: value}, self.freed(name)
+        for group in self._first:
+            if not group.endswith(f".{name}"):
+                continue
+            if group in self._set and (value or name != RATE):
+                changes[group] = self._set[group]
+                rates._tie(group, changes[group], value)
+            elif self.follows(group):
+                changes[group] = initial[group]
+            elif group in self._ratios:
+                changes[group] = self._ratios[group] * value
+        return changes, rates
+
+    def freed(self, name: str) -> Rates:
+        """These, with a group at its ratio of set-up, as if it was never set."""
+        rates = self._with(self._ratios, self._set)
+        rates._set.pop(name, None)
+        rates._ratios.pop(name, None)
+        first = self._first.get(name)
+        if first is not None:
+            rates._ratios[name] = first
+        return rates
 
     def keeping(self, other: Rates) -> Rates:
         """These, with the ratios that another has for the same groups."""
-        known = {n: r for n, r in other._ratios.items() if n in self._ratios}
-        return self._with({**self._ratios, **known})
+        ratios = {
+            name: (other if name in other._first else self)._ratios.get(name)
+            for name in self._first
+        }
+        known = {name: ratio for name, ratio in ratios.items() if ratio is not None}
+        return self._with(
+            known, {n: v for n, v in other._set.items() if n in self._first}
+        )
 
     def _tie(self, name: str, value: float, base: float) -> None:
         """Keep a rate as a ratio; a decay goes with the base while it is the same."""
@@ -91,10 +152,10 @@ class Rates:
         elif value == base:
             self._ratios[name] = 1.0
 
-    @staticmethod
-    def _with(ratios: Mapping[str, float]) -> Rates:
+    def _with(self, ratios: Mapping[str, float], given: Mapping[str, float]) -> Rates:
         made = Rates({})
-        made._ratios = dict(ratios)
+        made._first = self._first
+        made._ratios, made._set = dict(ratios), dict(given)
         return made
 
 

@@ -34,12 +34,13 @@ def _row(
         shown = values.struct(name) if read is None else read
         return ValueRow(name, shown, kind="array", doc=declared.doc)
     now, first = values.number(name), values.initial.get(name)
+    said = followed.said(name)
     return ValueRow(
         name,
         now,
         first,
-        bool(now != first),
-        followed.said(name),
+        bool(now != first) and (bool(said) or not values.follows(name)),
+        said,
         following=followed.ahead(name, step, now),
         kind=scalar.word,
         bounds=declared.bounds,
