@@ -4,6 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+from cells import tiny
+
+from nitro_repl._run.schedules import BLOCK
+
+STEPS = 3 * BLOCK + 40  # the last one is in no block that was evaluated
+
 GROUPS = """
 class Tiny(Tiny):
     swing: Device[float] = 0.5
@@ -69,3 +76,13 @@ def schedule(report: Any, name: str) -> Any:
     """The row of a scheduled value."""
     [row] = [row for row in report.schedules if row.name == name]
     return row
+
+
+@pytest.fixture(scope="module")
+def book():
+    return tiny(GROUPS)
+
+
+@pytest.fixture(scope="module")
+def scheduled():
+    return tiny(GROUPS, FOLLOWED)

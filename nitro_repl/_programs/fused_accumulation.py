@@ -5,7 +5,7 @@ As the split ones: one update, after the last micro-batch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -18,8 +18,8 @@ from .step import (
     Arrays,
     Automatic,
     Carry,
-    Part,
     Report,
+    Whole,
     Wires,
     arrays_of,
     numbered,
@@ -27,7 +27,7 @@ from .step import (
 )
 
 
-class FusedAccumulatedStep(Automatic):
+class FusedAccumulatedStep(Whole, Automatic):
     """One update from the mean over micro-batches, each by one program.
 
     Args:
@@ -87,14 +87,8 @@ class FusedAccumulatedStep(Automatic):
             carry, env, held.number, held.sums, at.state, tuple(metrics)
         )
 
-    def examine(
-        self, carry: Carry, batches: tuple[Arrays, ...], key: Any, inputs: Arrays
-    ) -> Iterator[Part]:
-        """As `TrainStep` says: nothing, its parts are no programs."""
-        yield from ()
 
-
-class FusedJointStep(Automatic):
+class FusedJointStep(Whole, Automatic):
     """One update from one loss over all micro-batches, its gradient by one program.
 
     Args:
@@ -119,9 +113,3 @@ class FusedJointStep(Automatic):
         env = arrays_of(carry, every, key, self._number, inputs)
         out, n, m = self._grad(env), self._n, self._m
         return self._update(carry, env, out[m], out[:n], out[n:m], (out[m + 1 :],))
-
-    def examine(
-        self, carry: Carry, batches: tuple[Arrays, ...], key: Any, inputs: Arrays
-    ) -> Iterator[Part]:
-        """As `TrainStep` says: nothing, its parts are no programs."""
-        yield from ()

@@ -101,6 +101,16 @@ class Automatic:
     norms: tuple[str, ...] = ()
 
 
+class Whole:
+    """A step of which `examine` sees nothing: its parts are no programs."""
+
+    def examine(
+        self, carry: Carry, batches: tuple[Arrays, ...], key: Any, inputs: Arrays
+    ) -> Iterator[Part]:
+        """As `TrainStep` says."""
+        yield from ()
+
+
 class SplitStep(Automatic):
     """forward, loss, backward and optimizer.
 
@@ -167,7 +177,7 @@ class SplitStep(Automatic):
         yield 0, "backward", "gradient", self._grads(env)
 
 
-class FusedStep:
+class FusedStep(Whole):
     """The whole step in one program.
 
     Args:
@@ -197,12 +207,6 @@ class FusedStep:
         out = self._step(arrays_of(carry, batch, key, self._micro, inputs))
         done = sum(self._sizes) + 3
         return taken(out, self._sizes, carry, (out[done:],))
-
-    def examine(
-        self, carry: Carry, batches: tuple[Arrays, ...], key: Any, inputs: Arrays
-    ) -> Iterator[Part]:
-        """As `TrainStep` says: nothing, its parts are no programs."""
-        yield from ()
 
 
 def arrays_of(

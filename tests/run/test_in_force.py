@@ -8,23 +8,17 @@ import numpy as np
 import optax
 import pytest
 from cells import Gate, in_thread, live, tiny
-from reported import FOLLOWED, GROUPS, group, rows, schedule
-
-from nitro_repl._run.schedules import BLOCK
+from reported import (
+    GROUPS,
+    STEPS,
+    book as book,
+    group,
+    rows,
+    schedule,
+    scheduled as scheduled,
+)
 
 pytestmark = pytest.mark.usefixtures("nothing_known")
-
-STEPS = 3 * BLOCK + 40  # the last one is in no block that was evaluated
-
-
-@pytest.fixture(scope="module")
-def book():
-    return tiny(GROUPS)
-
-
-@pytest.fixture(scope="module")
-def scheduled():
-    return tiny(GROUPS, FOLLOWED)
 
 
 # ---- set, unset, override

@@ -6,25 +6,20 @@ import numpy as np
 import optax
 import pytest
 from cells import going, tiny
-from reported import FOLLOWED, GROUPS, group, rows, schedule
+from reported import (
+    GROUPS,
+    STEPS,
+    book as book,
+    group,
+    rows,
+    schedule,
+    scheduled as scheduled,
+)
 
 from nitro_repl._experiment.hyper import rule_word
-from nitro_repl._run.schedules import BLOCK
 from nitro_repl.testing import count_compiles
 
 pytestmark = pytest.mark.usefixtures("nothing_known")
-
-STEPS = 3 * BLOCK + 40  # the last one is in no block that was evaluated
-
-
-@pytest.fixture(scope="module")
-def book():
-    return tiny(GROUPS)
-
-
-@pytest.fixture(scope="module")
-def scheduled():
-    return tiny(GROUPS, FOLLOWED)
 
 
 # ---- groups
