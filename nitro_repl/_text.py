@@ -5,11 +5,13 @@ Values are user data: they show as they are, never read as markup, HTML or escap
 
 from __future__ import annotations
 
+import contextlib
 import io
 import reprlib
 import sys
+import warnings
 from html import escape
-from typing import Any
+from typing import Any, TextIO
 
 from rich.console import Console, RenderableType
 from rich.terminal_theme import TerminalTheme
@@ -137,8 +139,48 @@ _REPR = _bounded_repr()
 
 
 def tell(text: str, *, bad: bool = False) -> None:
-    """Say something in this thread's cell, on its error stream if it is bad news."""
-    stream = sys.stderr if bad else sys.stdout
-    if stream is not None:
-        stream.write(text + "\n")
-        stream.flush()
+    """Say something in this thread's cell, on its error stream if it is bad news.
+
+    Never raises: a stream that is closed or broken hurts no run.
+    """
+    with contextlib.suppress(Exception):
+        write(sys.stderr if bad else sys.stdout, text + "\n")
+
+
+def warn(text: str, stacklevel: int = 2) -> None:
+    """Warn of what a run goes on without; told where warnings are errors, not raised.
+
+    Args:
+        text: The warning.
+        stacklevel: As in `warnings.warn`, as if called there.
+    """
+    try:
+        warnings.warn(text, RuntimeWarning, stacklevel + 1)
+    except Exception:  # of the user's filters, or of a stream that is broken
+        tell(text, bad=True)
+
+
+def write(stream: TextIO | None, text: str) -> None:
+    """Write to a stream; characters that it cannot show are spelled out."""
+    if stream is None:
+        return
+    try:
+        stream.write(text)
+    except UnicodeEncodeError:
+        encoding = getattr(stream, "encoding", None) or "ascii"
+        known = text.encode(encoding, "backslashreplace")
+        stream.write(known.decode(encoding))
+    stream.flush()
+
+
+def said(error: BaseException) -> str:
+    """The name and the text of an exception."""
+    return f"{type(error).__name__}: {message(error)}"
+
+
+def message(error: BaseException) -> str:
+    """The text of an exception; one of a user's class may fail to make it."""
+    try:
+        return str(error)
+    except Exception as other:
+        return f"(its text cannot be made: {type(other).__name__})"

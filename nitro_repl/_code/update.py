@@ -13,6 +13,7 @@ import types
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from .._text import said
 from .copies import Namespace, cell_number
 from .execution import MISSING, Moved, execute
 from .gone import gone
@@ -87,11 +88,11 @@ class Update:
             self._failed(file, error)
 
     def _failed(self, file: UserFile, error: BaseException) -> None:
-        said = f"{type(error).__name__}: {error}"
+        why = said(error)
         file.failed = True
-        if said != file.said or file.name not in self._again:
+        if why != file.said or file.name not in self._again:
             self._changes[file.name] = Change(file.name, file.path, (), error)
-        file.said = said
+        file.said = why
 
     def _push(self, name: str) -> None:
         at = self._order.index(name)

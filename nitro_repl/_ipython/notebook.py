@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 from IPython.display import display, update_display
 
+from .._text import said, warn
 from .._widgets.panel import panel_of
 
 
@@ -23,11 +23,7 @@ def show_panel(run: Any, refresh: float) -> bool:
 
         panel_of(run, _show, PanelWidget, refresh).show()
     except Exception as error:
-        warnings.warn(
-            f"no panel, a line of text instead: {type(error).__name__}: {error}",
-            RuntimeWarning,
-            stacklevel=2,
-        )
+        warn(f"no panel, a line of text instead: {said(error)}")
         return False
     return True
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from .._code.files import Change, files
 from .._code.holders import Held
-from .._text import one_line, tell
+from .._text import one_line, said, tell
 from . import renewals as renewals  # teaches how wrappers are renewed
 from .trace import tracing
 
@@ -82,5 +82,5 @@ def _words(change: Change, error: BaseException) -> str:
         spot = f"{name}:{error.lineno}" if error.lineno else name
         why = f"{spot} does not parse: {error.msg}"
     else:
-        why = f"{name} does not run: {type(error).__name__}: {error}"
+        why = f"{name} does not run: {said(error)}"
     return f"nitro: {one_line(why, 200)}; its old code stays"

@@ -12,6 +12,7 @@ from typing import Any
 
 import jax
 
+from .._text import message
 from .._where import place_of, user_place
 from ..errors import HookError, NitroError
 from .frames import LIBRARY, is_users, user_frames
@@ -123,7 +124,8 @@ def _hook_error(what: str, error: Exception) -> HookError:
     for kinds, meaning, fix in _KNOWN:
         if isinstance(error, kinds):
             return HookError(meaning, where=f"{what}, {where}", fix=fix)
-    if "different trace level" in str(error):
+    text = message(error)
+    if "different trace level" in text:
         return HookError(
             "the model changes state (Dropout, BatchNorm) in jax.lax.scan, in jax.vmap "
             "or in a gradient, which does not carry it out",
@@ -131,7 +133,7 @@ def _hook_error(what: str, error: Exception) -> HookError:
             fix="use nnx.scan or nnx.vmap there, or draw from the hook's own `key`;\n"
             "in nnx.grad, call that part of the model outside or give it as argument",
         )
-    first = (str(error).strip().splitlines() or [""])[0][:300]
+    first = (text.strip().splitlines() or [""])[0][:300]
     return HookError(
         f"{type(error).__name__}: {first}",
         where=f"{what}, {where}" if where else what,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .._programs.frames import user_frames
+from .._text import said
 from ..errors import NitroError
 
 
@@ -13,4 +14,4 @@ def describe(error: BaseException) -> str:
     else:
         cause = error.__cause__ if isinstance(error, NitroError) else None
         lines = user_frames((cause or error).__traceback__)
-    return "\n".join([*lines, f"{type(error).__name__}: {error}"])
+    return "\n".join([*lines, said(error)])

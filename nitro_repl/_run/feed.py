@@ -10,10 +10,10 @@ import contextlib
 import copy
 import dataclasses
 import threading
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
+from .._text import warn
 from ..errors import DataError
 
 # Runs that share a loader (a fork, a sweep) must not come between another's
@@ -146,10 +146,9 @@ class Feed:
             more = _skip(self._iterator, 1)
             if more and not self._warned:
                 self._warned = True
-                warnings.warn(
+                warn(
                     f"The loader of split `{self._split}` gives more batches than the "
-                    f"{self.steps_per_epoch} of its len(); the rest is not used.",
-                    stacklevel=2,
+                    f"{self.steps_per_epoch} of its len(); the rest is not used."
                 )
         self._drop()
         self._epoch, self._index = self._epoch + 1, 0

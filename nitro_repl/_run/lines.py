@@ -10,11 +10,11 @@ import json
 import os
 import threading
 import time
-import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from .._text import warn
 from .plain import plain
 
 # Made once: `json.dumps` makes one for each call, which costs more than the encoding.
@@ -74,10 +74,9 @@ class LineFile:
                 _append(self.path, b"".join(lines))
             except OSError as error:
                 self._over = True
-                warnings.warn(
+                warn(
                     f"{self.path} cannot be written ({error}); the run goes on "
-                    "without it.",
-                    stacklevel=2,
+                    "without it."
                 )
 
     def close(self) -> None:

@@ -5,14 +5,13 @@ One that raises is warned about and dropped; the run never notices.
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
-import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from .._programs.frames import user_frames
+from .._text import said, warn
 from .._where import place
 from ..errors import RunError, suggest
 
@@ -173,13 +172,10 @@ class Listeners:
         except BaseException as error:
             one.cancel()
             where = user_frames(error.__traceback__) or (f"  {place(one.function)}",)
-            with contextlib.suppress(Exception):  # warnings may be errors
-                warnings.warn(
-                    f"{one!r} of run {self._run.id} raised {type(error).__name__}: "
-                    f"{error}; it is dropped, the run goes on\n" + "\n".join(where),
-                    RuntimeWarning,
-                    stacklevel=2,
-                )
+            warn(
+                f"{one!r} of run {self._run.id} raised {said(error)}; "
+                "it is dropped, the run goes on\n" + "\n".join(where)
+            )
 
 
 def _refused(what: str, fix: str) -> RunError:

@@ -14,6 +14,7 @@ from .._experiment.hooks import HOOKS, Hooks
 from .._programs.key import Source
 from .._programs.program_set import ProgramSet
 from .._programs.standing import Standing, stale_names
+from .._text import said
 from ..errors import NitroError
 from .live import Values
 from .moves import RECIPE, Move, moves
@@ -82,7 +83,7 @@ def outlook(
         plan = take(None)
     except Exception as error:  # of the user's code too, run to set values up
         text = str(error) if isinstance(error, NitroError) else ""
-        refusal = text or f"{type(error).__name__}: {error}"
+        refusal = text or said(error)
         return _misfit(now, settings, programs, bound, take, refusal)
     standings = () if begins else tuple(programs.standings(plan.blueprint))
     return Outlook(standings, _unshown(moves(now, plan, settings, compiled), standings))
@@ -130,7 +131,7 @@ def _other_shapes(now: Plan, hooks: Hooks, settings: Mapping[str, Any]) -> Hasha
     try:
         made = build(now.experiment, hooks, settings["seed"], abstract=True).structure
     except Exception as error:  # of the user's code, in the middle of an edit
-        return f"{type(error).__name__}: {error}"
+        return said(error)
     if made.same_leaves(now.built.structure):
         return None
     return tuple(zip(made.names, map(str, made.param_avals), strict=True))

@@ -5,10 +5,10 @@ A logger that fails is warned about once and dropped; the run never notices.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
+from .._text import said, warn
 from .history import History
 from .journal import Journal
 from .log import Log
@@ -96,9 +96,7 @@ class Record:
             getattr(self._logger, verb)(*arguments, **keywords)
         except Exception as error:
             name, self._logger = type(self._logger).__name__, None
-            warnings.warn(
-                f"the logger {name} raised {type(error).__name__} in {verb}: {error}; "
-                "it is dropped, the run goes on",
-                RuntimeWarning,
-                stacklevel=2,
+            warn(
+                f"the logger {name} raised in {verb} {said(error)}; "
+                "it is dropped, the run goes on"
             )

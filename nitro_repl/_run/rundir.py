@@ -13,11 +13,11 @@ import os
 import re
 import tempfile
 import threading
-import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
+from .._text import warn
 from ..errors import RunError, SettingError
 from .plain import Json, plain
 from .provenance import git_state, versions
@@ -127,10 +127,9 @@ class RunDir:
             except OSError as error:
                 if not self._warned:
                     self._warned = True
-                    warnings.warn(
+                    warn(
                         f"{self.path / 'run.json'} cannot be written ({error}); the "
-                        "run goes on.",
-                        stacklevel=2,
+                        "run goes on."
                     )
 
     def finish(self, outcome: str, **extras: Any) -> None:

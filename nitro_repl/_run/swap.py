@@ -201,23 +201,23 @@ class Swapper:
                 )
 
     def _work(self, asked: Request) -> None:
-        """Do a swap in its own thread; what comes of it is told, the run goes on."""
+        """Do a swap in its own thread; who waits is answered, then it is told."""
         self._requests.note(asked, "compiling a swap")
         try:
             # Its prints belong to the cell that asked, its programs to the run.
             with self._run.surroundings.config(), short_turns():
                 notes = self._undo(asked) if asked.undo else self._make(asked)
         except BaseException as error:
+            asked.done.set_exception(asked.over or error)
             if asked.tells and asked.over is None:  # else it was told when it was over
                 said = f"{self._who}swap refused, the old programs go on."
                 self._tell(f"{said}\n{describe(error)}", bad=True)
-            asked.done.set_exception(asked.over or error)
         else:
             lines = [f"{self._who}switched at step {self._loop.step}", *notes]
+            asked.done.set_result(lines)
             if asked.tells:
                 self._tell("\n".join(lines))
             tell_unseen(self._loop.programs.programs, self._run.log)
-            asked.done.set_result(lines)
         finally:
             self._requests.remove(asked)
 

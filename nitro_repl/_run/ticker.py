@@ -10,9 +10,10 @@ import contextlib
 import contextvars
 import sys
 import threading
-import warnings
 from collections.abc import Iterator
 from typing import Any, Protocol, TextIO
+
+from .._text import said, warn, write
 
 REFRESH_S = 0.25
 _JOIN_S = 2.0
@@ -89,8 +90,10 @@ class Ticker:
                 self._shown = line
             return live
         except Exception as error:
-            with contextlib.suppress(Exception):
-                _warn(self.run.id, error)
+            warn(
+                f"the progress line of run `{self.run.id}` ended: {said(error)}; "
+                "the run goes on"
+            )
             return False
 
 
@@ -103,15 +106,13 @@ class TtyLine:
 
     def update(self, line: str) -> None:
         """Overwrite the line."""
-        self._stream.write(f"\r{line:<{self._width}}")
-        self._stream.flush()
+        write(self._stream, f"\r{line:<{self._width}}")
         self._width = len(line)
 
     def close(self, line: str) -> None:
         """Overwrite the line and go to the next."""
         self.update(line)
-        self._stream.write("\n")
-        self._stream.flush()
+        write(self._stream, "\n")
 
 
 @contextlib.contextmanager
@@ -138,15 +139,6 @@ def stop_all() -> None:
     """End every progress line of this process."""
     for ticker in list(_tickers):
         ticker.stop()
-
-
-def _warn(run: str, error: Exception) -> None:
-    warnings.warn(
-        f"the progress line of run `{run}` ended: {type(error).__name__}: {error}; "
-        "the run goes on",
-        RuntimeWarning,
-        stacklevel=2,
-    )
 
 
 # A thread that still writes while the interpreter ends can abort the process.

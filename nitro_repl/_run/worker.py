@@ -13,7 +13,7 @@ from typing import Any
 
 import jax
 
-from .._text import tell
+from .._text import message, tell
 from ..errors import RunError
 from . import asking
 from .commands import Command, Mailbox
@@ -178,7 +178,7 @@ class Worker:
         """The error for what is asked of a loop that is over."""
         what = f"run {self.name} is over, at step {self._loop.step}"
         if self._failure is not None:
-            first = (str(self._failure).splitlines() or [""])[0]
+            first = (message(self._failure).splitlines() or [""])[0]
             what += f", after {type(self._failure).__name__}: {first[:200]}"
         fix = "run.handle.train() goes on from its last state; run.swap() takes an edit"
         return RunError(what, where=name, fix=fix)

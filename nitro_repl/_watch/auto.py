@@ -14,7 +14,7 @@ from .._code.files import files
 from .._programs import disk
 from .._run import registry
 from .._run.run import Run
-from .._text import tell
+from .._text import said, tell
 from ..errors import MagicError, NitroError
 from .level import LEVELS, Level
 from .news import News
@@ -77,10 +77,9 @@ class Auto:
             if not self._checked(wait):
                 self._saves.ask(0.0)
         except Exception as error:
-            said = f"{type(error).__name__}: {error}"
-            if said != self._failure:
-                self._failure = said
-                tell(f"nitro: auto could not look for edits: {said}", bad=True)
+            if (why := said(error)) != self._failure:
+                self._failure = why
+                tell(f"nitro: auto could not look for edits: {why}", bad=True)
 
     def _checked(self, wait: bool) -> bool:
         """Look at files and runs; without waiting, False if someone traces or looks."""

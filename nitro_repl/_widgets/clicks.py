@@ -15,6 +15,7 @@ from typing import Any
 from .._run.asking import queued
 from .._run.run import Run
 from .._run.words import BLOCK, words
+from .._text import said
 
 _NOTICES = 8
 
@@ -111,10 +112,10 @@ class Clicks:
 
     def notice(self, verb: str, error: BaseException) -> None:
         """Say that a command was refused."""
-        said = f"{verb}: {type(error).__name__}: {error}"
+        text = words(f"{verb}: {said(error)}", BLOCK)
         with self._lock:
             self._count += 1
-            one = {"id": self._count, "at": time.time(), "text": words(said, BLOCK)}
+            one = {"id": self._count, "at": time.time(), "text": text}
             self._notices = [*self._notices, one][-_NOTICES:]
 
     def _set(self, name: str, value: Any) -> None:

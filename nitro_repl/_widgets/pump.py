@@ -7,11 +7,11 @@ fails in it is warned about once; the run never notices.
 from __future__ import annotations
 
 import atexit
-import contextlib
 import contextvars
 import threading
-import warnings
 from collections.abc import Callable
+
+from .._text import said, warn
 
 PERIOD_S = 0.1
 _JOIN_S = 2.0
@@ -93,8 +93,10 @@ class Pump:
         except Exception as error:
             if not self._warned:
                 self._warned = True
-                with contextlib.suppress(Exception):
-                    _warn(self._what, error)
+                warn(
+                    f"{self._what} is no longer written: {said(error)}; the run goes "
+                    "on. %nitro dash shows it again"
+                )
             return False
 
 
@@ -106,15 +108,6 @@ def stop_all() -> None:
     """End the threads of all panels of this process."""
     for pump in list(_pumps):
         pump.stop()
-
-
-def _warn(what: str, error: Exception) -> None:
-    warnings.warn(
-        f"{what} is no longer written: {type(error).__name__}: {error}; the run goes "
-        "on. %nitro dash shows it again",
-        RuntimeWarning,
-        stacklevel=2,
-    )
 
 
 @atexit.register

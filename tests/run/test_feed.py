@@ -211,7 +211,7 @@ def test_a_position_behind_the_end_is_refused():
 
 def test_a_loader_with_more_batches_than_its_length_is_warned_about_once():
     feed = Feed(Stream(2, given=5))
-    with pytest.warns(UserWarning, match="more batches than the 2") as warned:
+    with pytest.warns(RuntimeWarning, match="more batches than the 2") as warned:
         assert take(feed, 5)[-1][:2] == (2, 0)
     assert len(warned) == 1
 

@@ -57,7 +57,7 @@ def test_a_journal_that_is_opened_again_goes_on(tmp_path):
 def test_a_disk_that_fails_is_warned_about_once_and_the_entries_are_kept(tmp_path):
     (tmp_path / "file").write_text("")
     journal = Journal(tmp_path / "file" / "journal.jsonl")
-    with pytest.warns(UserWarning, match="cannot be written"):
+    with pytest.warns(RuntimeWarning, match="cannot be written"):
         journal.record("set", step=0)
     journal.record("set", step=1)
     journal.record("set", step=2)

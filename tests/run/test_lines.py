@@ -91,7 +91,7 @@ def test_a_full_disk_is_warned_about_once_and_never_raises(path):
     lines.write({"n": 0})
     path.rename(path.parent / "kept")
     path.symlink_to("/dev/full")
-    with pytest.warns(UserWarning, match="No space left on device"):
+    with pytest.warns(RuntimeWarning, match="No space left on device"):
         lines.write({"n": 1})
     lines.write({"n": 2})
     lines.close()
@@ -102,7 +102,7 @@ def test_a_folder_deleted_by_the_user_is_not_made_again(path):
     lines = LineFile(path)
     lines.write({"n": 0})
     shutil.rmtree(path.parent)
-    with pytest.warns(UserWarning, match="No such file"):
+    with pytest.warns(RuntimeWarning, match="No such file"):
         lines.write({"n": 1})
     assert not path.parent.exists()
 
@@ -110,7 +110,7 @@ def test_a_folder_deleted_by_the_user_is_not_made_again(path):
 def test_a_place_that_cannot_be_made_is_warned_about(tmp_path):
     (tmp_path / "file").write_text("")
     lines = LineFile(tmp_path / "file" / "lines.jsonl")
-    with pytest.warns(UserWarning, match="cannot be written"):
+    with pytest.warns(RuntimeWarning, match="cannot be written"):
         lines.write({"n": 0})
     lines.write({"n": 1})
 

@@ -92,5 +92,5 @@ def test_a_disk_that_fails_does_not_stop_the_run(tmp_path):
     (tmp_path / "file").write_text("")
     logger = JsonLines(tmp_path / "file" / "metrics.jsonl")
     logger.log_metrics({"loss": 0.0}, step=0, epoch=0, split="train")
-    with pytest.warns(UserWarning, match="cannot be written"):
+    with pytest.warns(RuntimeWarning, match="cannot be written"):
         logger.finish()

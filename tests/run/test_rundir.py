@@ -186,7 +186,7 @@ def test_a_disk_that_fills_up_is_warned_about_once(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(rundir.os, "replace", full)
-    with pytest.warns(UserWarning, match="No space left"):
+    with pytest.warns(RuntimeWarning, match="No space left"):
         run.update(a=1)
     run.update(b=2)
     assert run.record["b"] == 2
@@ -197,7 +197,7 @@ def test_a_disk_that_fills_up_is_warned_about_once(tmp_path, monkeypatch):
 def test_a_run_directory_deleted_by_the_user_does_not_stop_the_run(tmp_path):
     run = RunDir(tmp_path, "Digits")
     run.path.rmdir()
-    with pytest.warns(UserWarning, match="cannot be written"):
+    with pytest.warns(RuntimeWarning, match="cannot be written"):
         begin(run)
     run.finish("done")
 
