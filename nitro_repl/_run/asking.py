@@ -63,5 +63,10 @@ def asker() -> str:
     queue = _queue.get()
     if queue is not None:
         return queue.by
-    shell = getattr(sys.modules.get("IPython"), "get_ipython", None)
-    return "cell" if shell is not None and shell() is not None else "python"
+    return "cell" if in_ipython() else "python"
+
+
+def in_ipython() -> bool:
+    """Whether this is an IPython session, which is not imported to find out."""
+    get = getattr(sys.modules.get("IPython"), "get_ipython", None)
+    return get is not None and get() is not None

@@ -20,7 +20,7 @@ from .._text import View, plain, show
 from ..errors import NitroError
 from .group_rows import GroupRow, group_rows, group_table
 from .loader import ArrayLoader
-from .origins import SWAPPED, Moment, setting_source
+from .origins import SWAPPED, Moment, field_source, setting_source
 from .schedule_rows import ScheduleRow, schedule_rows, schedule_table
 from .schedules import Schedules, schedules
 from .settings import FIXED, SETTINGS
@@ -106,12 +106,12 @@ def set_up(handle: Nitro) -> Binding:
     """Take down what a handle was set up with."""
     try:  # the hook may need a horizon that only `train` gives
         followed = schedules(
-            handle.experiment, handle.hooks, handle.values, handle.budget()
+            handle.experiment, handle.hooks, handle.plan.values, handle.budget()
         )
     except (NitroError, KeyError):
         followed = Schedules({})
     guard = handle.settings["on_nonfinite"]
-    return binding(Moment(handle, handle, followed, guard))
+    return binding(Moment(handle, handle.plan, followed, guard))
 
 
 def binding(moment: Moment) -> Binding:
@@ -144,7 +144,7 @@ def _field(moment: Moment, name: str, declared: Field) -> Bound:
         said = f"{about(declared)}, {kept}" if kept else about(declared)
         return Bound(name, value, source, said)
     value = getattr(moment.now.experiment, name)
-    return Bound(name, value, moment.handle.origin(name), about(declared))
+    return Bound(name, value, field_source(moment.handle, name), about(declared))
 
 
 def _settings(moment: Moment) -> list[Bound]:
@@ -180,7 +180,7 @@ def _kept(handle: Nitro, name: str) -> str:
     """Where a setting comes from that no swap changes."""
     cls = type(handle.experiment)
     if name in cls.__fields__ and name not in handle.given:
-        return handle.origin(name)
+        return field_source(handle, name)
     return setting_source(cls, handle.hooks, name, handle.given)
 
 

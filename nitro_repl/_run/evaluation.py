@@ -83,6 +83,12 @@ class Evaluation:
     padding: Padding | None = None
     between: Callable[[], None] = lambda: None
 
+    @classmethod
+    def of(cls, programs: ProgramSet, padding: Padding | None) -> Evaluation:
+        """The evaluation of what programs were made from."""
+        plan = programs.blueprint
+        return cls(plan.experiment, plan.hooks, programs, padding)
+
     def evaluate(self, state: State, loader: Any, split: str) -> dict[str, Any]:
         """Loss and metrics over all batches of a loader.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from rich import box
 from rich.table import Table
@@ -13,9 +12,6 @@ from .._text import plain, show
 from .plan import Plan
 from .rates import DECAY, RATE
 from .schedules import Schedules
-
-if TYPE_CHECKING:
-    from .nitro import Nitro
 
 OWN_DECAY = "by the optimizer"
 
@@ -51,7 +47,7 @@ class GroupRow:
     rule: str = ""
 
 
-def group_rows(now: Plan | Nitro, followed: Schedules) -> tuple[GroupRow, ...]:
+def group_rows(now: Plan, followed: Schedules) -> tuple[GroupRow, ...]:
     """A row for each group in the order of the parameters; none in manual mode."""
     if now.hooks.manual:
         return ()
@@ -80,7 +76,7 @@ def group_table(rows: Sequence[GroupRow]) -> Table:
     return table
 
 
-def _row(name: str, now: Plan | Nitro, followed: Schedules) -> GroupRow:
+def _row(name: str, now: Plan, followed: Schedules) -> GroupRow:
     recipe, names = now.settled.recipe, now.built.structure.names
     avals, mine = now.built.structure.param_avals, range(len(recipe.groups))
     mine = [index for index in mine if recipe.groups[index] == name]
@@ -105,7 +101,7 @@ def _row(name: str, now: Plan | Nitro, followed: Schedules) -> GroupRow:
     )
 
 
-def _ratio(name: str, now: Plan | Nitro, followed: Schedules) -> float | None:
+def _ratio(name: str, now: Plan, followed: Schedules) -> float | None:
     """What keeps a rate and the base together; nothing if either goes alone."""
     if name not in now.values.numbers:
         return 1.0
@@ -114,7 +110,7 @@ def _ratio(name: str, now: Plan | Nitro, followed: Schedules) -> float | None:
     return now.values.tied(RATE).get(name)
 
 
-def _anchor(name: str, index: int, now: Plan | Nitro) -> str:
+def _anchor(name: str, index: int, now: Plan) -> str:
     anchors = now.settled.anchors
     if name not in anchors:
         return "zero"

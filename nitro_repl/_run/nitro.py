@@ -6,15 +6,12 @@ was made, and it says so when the code has moved on.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
-
-import jax
 
 from .._code.arrays import light_look
 from .._experiment.base import Experiment
@@ -22,36 +19,30 @@ from .._experiment.hooks import Hooks
 from .._programs import disk
 from .._programs.cache import ProgramCache, programs
 from .._programs.explain import hooks_explained
-from .._programs.key import Source, thread_settings
-from .._programs.program_set import ProgramSet
-from .._programs.spec import Asker
-from .._text import tell
+from .._programs.key import Source
 from ..errors import DataError, RunError, SettingError, suggest
+from .asking import in_ipython
 from .binding import Binding, audience, set_up
+from .boundary import evaluating
 from .call import call
-from .chosen import check_choice
 from .data import check_accum, check_splits
-from .decay import check_decay, scheduled_decay
 from .derive import derived
 from .evaluation import Evaluation, State
-from .first import First
-from .live import Values
 from .loading import starting_from
-from .manual import check_settings, manual_rates
+from .manual import check_settings
 from .options import compile_options
-from .outlook import Outlook, outlook
+from .outlook import Outlook, Reminder, outlook
 from .padding import Padding
 from .picture import Pictures
 from .pictures import FIRST, Wish, render
 from .plan import Plan
-from .rates import hyperparameters
-from .recipes import settle
+from .prepared import prepare
 from .run import Run
 from .rundir import folder_of
-from .schedules import Schedules, check_horizon, schedules
+from .schedules import check_horizon
 from .settings import resolve, with_derived
-from .setup import blueprint, build, check, place
-from .surroundings import Surroundings
+from .setup import build, check
+from .start import check_ends, check_start, followed
 from .ticker import terminal_line
 
 
@@ -113,22 +104,23 @@ class Nitro:
             with hooks_explained("build_data"):
                 data = self.hooks.call(experiment, "build_data")
         self.data = check_splits(data)
-        self._derived = derived(experiment, self.hooks, self.data)
-        if self._derived:
-            experiment = self.experiment = experiment.replace(**self._derived)
-            self._settings = with_derived(self._settings, settings, self._derived)
+        self.derived = derived(experiment, self.hooks, self.data)
+        if self.derived:
+            experiment = self.experiment = experiment.replace(**self.derived)
+            self._settings = with_derived(self._settings, settings, self.derived)
             check(Source(experiment, self.hooks, {}))
         check_accum(self.data, self._settings["accum"])
         if self._settings["on_nonfinite"] is None:
-            self._settings["on_nonfinite"] = "pause" if _in_ipython() else "stop"
+            self._settings["on_nonfinite"] = "pause" if in_ipython() else "stop"
         self.built = build(experiment, self.hooks, self._settings["seed"])
         if weights is not None:
             self.built = starting_from(self.built, _model_of(weights))
             self._settings["weights"] = _words(weights)
-        self._prepare()
-        self.padding = Padding(self.first.rows) if self._settings["pad_eval"] else None
+        self.prepared = prepare(self)
+        rows = self.prepared.first.rows
+        self.padding = Padding(rows) if self._settings["pad_eval"] else None
         self._run: Run | None = None
-        self._told: tuple[str, ...] = ()
+        self._reminder = Reminder()
         for show in audience:
             show(self.set_up)
 
@@ -176,24 +168,11 @@ class Nitro:
             NitroError: In the foreground, what ended the run.
         """
         check_horizon(horizon)
-        background = _in_ipython() if background is None else background
-        if paused and not background:
-            raise SettingError(
-                "a paused foreground run would never begin", where="train",
-                fix="train(background=True, paused=True)",
-            )  # fmt: skip
-        if "train" not in self.data:
-            raise DataError(
-                "there is no split `train`",
-                where="build_data",
-                fix='return {"train": loader, ...}',
-            )
+        background = in_ipython() if background is None else background
+        check_start(self, background=background, paused=paused)
         run = self._run
         if run is None or (fresh and not run.live):
-            self._check_endless(background)
-            if thread_settings() != self._prepared_under:
-                self._prepare()
-            run = self._run = Run(self, self._schedules(horizon or self.budget()))
+            run = self._run = self._new_run(horizon, background=background)
             horizon = None
         elif fresh:
             raise RunError(
@@ -232,9 +211,7 @@ class Nitro:
             SettingError: There is no average.
         """
         loader = self.loader(split)
-        self._say_if_stale()
-        with self._width():
-            state, evaluation = self._moment(params)
+        with self._evaluating(params) as (state, evaluation):
             return evaluation.evaluate(state, loader, split)
 
     def predict(self, batch: Any, params: str | None = None) -> Any:
@@ -254,9 +231,7 @@ class Nitro:
                 where="predict",
                 fix='give a dict of arrays, {"image": x}, or a loader of such dicts',
             )
-        self._say_if_stale()
-        with self._width():
-            state, evaluation = self._moment(params)
+        with self._evaluating(params) as (state, evaluation):
             if isinstance(batch, Mapping):
                 return evaluation.predict(state, batch)
             return evaluation.predict_all(state, batch)
@@ -278,9 +253,7 @@ class Nitro:
         Example:
             >>> handle.call("sample", prompt=x, temperature=0.8)
         """
-        self._say_if_stale()
-        with self._width():
-            state, evaluation = self._moment()
+        with self._evaluating() as (state, evaluation):
             return call(state, evaluation.programs, name, inputs)
 
     def render(
@@ -313,18 +286,9 @@ class Nitro:
             >>> handle.render("test", worst=4)[0].index
         """
         wish = Wish(split, predictions, worst, first)
-        if self._run is not None:
-            self._say_if_stale()
-            return self._run.render(
-                split, predictions=predictions, worst=worst, first=first
-            )
-        root, name = self._settings["run_dir"], type(self.experiment).__name__
-        folder = None if root is None else folder_of(root, name) / "figures"
         loader = self.loader(split)
-        self._say_if_stale()
-        with self._width():
-            state, evaluation = self._moment()
-            return render(evaluation, state, loader, wish, folder)
+        with self._evaluating() as (state, evaluation):
+            return render(evaluation, state, loader, wish, self._figures())
 
     def __repr__(self) -> str:
         name = type(self.experiment).__name__
@@ -335,17 +299,6 @@ class Nitro:
         return f"<Nitro {name}: {splits}; {progress}>"
 
     # ---- for runs
-
-    def origin(self, field: str) -> str:
-        """Where the value of a field comes from."""
-        own = self.experiment.__dict__
-        if field in self._derived:
-            return "derive"
-        if field not in own["_given"]:
-            return "default"
-        overridden = own.get("_overridden")
-        preset = overridden is not None and field not in overridden
-        return "preset" if preset else "keyword"
 
     @cached_property
     def set_up(self) -> Binding:
@@ -375,97 +328,44 @@ class Nitro:
             limits.append(batches // self._settings["accum"])
         return min(limits, default=None)
 
+    @property
+    def plan(self) -> Plan:
+        """What its runs begin to step with."""
+        return self.prepared.plan
+
     # ---- parts
 
-    def _schedules(self, horizon: int | None) -> Schedules:
-        """What the values of a new run follow; says which settings that replaces."""
-        made = schedules(self.experiment, self.hooks, self.values, horizon)
-        check_decay(self.blueprint, self.values, scheduled_decay(made.curves))
-        for name in sorted(made.names & self._settings.keys()):
-            tell(
-                f"nitro: `{name}` follows its schedule; "
-                f"{name}={self._settings[name]!r} is not used"
-            )
-        return made
+    def _new_run(self, horizon: int | None, *, background: bool) -> Run:
+        check_ends(self, background=background)
+        if not self.prepared.fits_here:
+            self.prepared = prepare(self)
+        return Run(self, followed(self, horizon or self.budget()))
 
-    def _prepare(self) -> None:
-        """Make what depends on the JAX settings of this thread."""
-        self._prepared_under = thread_settings()
-        self._surroundings = Surroundings()
-        experiment, hooks, settings = self.experiment, self.hooks, self._settings
-        self.settled = settle(experiment, hooks, settings, self.built)
-        recipe, anchors = self.settled.recipe, self.settled.anchors
-        if hooks.manual:
-            hyper = manual_rates(experiment, hooks, settings, self.built.structure)
-        else:
-            hyper = hyperparameters(experiment, hooks, settings, recipe.names)
-        self.values = Values(experiment, hyper, anchors=anchors)
-        self.key = jax.device_put(
-            jax.random.key(self._settings["seed"]), self.values.device
-        )
-        source = Source(experiment, hooks, self.values.avals[0], recipe)
-        made = blueprint(source, self.built.structure, self.values)
-        on_device = self._settings["metrics_residency"] == "device"
-        self.blueprint = replace(made, device_metrics=on_device, made=self.built.made)
-        check_decay(self.blueprint, self.values)
-        self._programs = ProgramSet(
-            self.blueprint, self.cache, self._asker, options=self.options
-        )
-        self.first = First(self.data, self._programs)
+    def _evaluating(
+        self, params: str | None = None
+    ) -> AbstractContextManager[tuple[State, Evaluation]]:
+        """The latest run's numbers, or the initial ones, and what evaluates them."""
+        self._say_if_stale()
+        latest = self.prepared if self._run is None else self._run
+        return evaluating(latest, self.padding, params)
 
-    def _width(self) -> AbstractContextManager[None]:
-        """The 32 or 64 bit mode in which the numbers to evaluate with were made."""
-        made_in = self._run.surroundings if self._run else self._surroundings
-        return made_in.width()
-
-    def _moment(self, params: str | None = None) -> tuple[State, Evaluation]:
-        """The numbers to evaluate with, and the evaluation that fits them."""
+    def _figures(self) -> Path | None:
+        """Where pictures go."""
         if self._run is not None:
-            state, programs = self._run.state(params)
-        else:
-            check_choice(self.blueprint, params)  # an average begins as they are
-            device = self.values.device
-            own = place(self.built.params, device)
-            others = place(self.built.state, device)
-            state = State(own, others, self.values.field_leaves, self.key, device)
-            programs = self._programs
-        plan = programs.blueprint
-        return state, Evaluation(plan.experiment, plan.hooks, programs, self.padding)
-
-    def _check_endless(self, background: bool) -> None:
-        if self.budget() is None and not background:
-            raise SettingError(
-                "a foreground run without an end would never return",
-                where="train",
-                fix="Nitro(..., max_epochs=10) or max_steps=1000,\n"
-                "or train(background=True)",
-            )
-
-    def _asker(self) -> Asker:
-        return Asker(type(self.experiment).__name__)
+            return self._run.figures
+        root, name = self._settings["run_dir"], type(self.experiment).__name__
+        return None if root is None else folder_of(root, name) / "figures"
 
     def _say_if_stale(self) -> None:
         with light_look():
-            found = self._outlook() if self._run is None else self._run.outlook()
-        newer = (*found.stale, *found.labels)
-        if newer != self._told:
-            self._told = newer
-        elif newer:
-            return
-        if newer:
-            takes = "a" if found.refusal else "run.swap() or a"
-            tell(
-                f"nitro: the code of {', '.join(newer)} has moved on since this handle "
-                f"was built; {takes} new Nitro takes it"
+            self._reminder.say(
+                self._run.outlook() if self._run else self._initial_outlook()
             )
 
-    def _outlook(self) -> Outlook:
+    def _initial_outlook(self) -> Outlook:
         """What the newest code means for a handle that has not trained."""
-        now = Plan(
-            self.experiment, self.hooks, self.built, self.blueprint, self.values,
-            self._programs.look, self.settled,
-        )  # fmt: skip
-        return outlook(now, self.values, self._settings, self._programs, {})
+        plan, programs = self.prepared.plan, self.prepared.programs
+        return outlook(plan, plan.values, self._settings, programs, {})
 
 
 def _model_of(weights: Any) -> Any:
@@ -484,8 +384,3 @@ def _words(weights: Any) -> str:
     if isinstance(run, Run):
         return f"run {run.id} at step {run.step}"
     return type(weights).__name__
-
-
-def _in_ipython() -> bool:
-    get = getattr(sys.modules.get("IPython"), "get_ipython", None)
-    return get is not None and get() is not None

@@ -39,7 +39,7 @@ class Moment:
     """
 
     handle: Nitro
-    now: Plan | Nitro
+    now: Plan
     followed: Schedules
     on_nonfinite: str
     begun: Plan | None = None
@@ -87,9 +87,7 @@ class Moment:
     @cached_property
     def moved(self) -> dict[str, tuple[str, ...]]:
         """The hooks that a swap took and that say something else, with what is new."""
-        if not isinstance(self.now, Plan) or self.begun is None:
-            return {}
-        if self.begun is self.now:
+        if self.begun is None or self.begun is self.now:
             return {}
         found = moves(self.begun, self.now, self.handle.settings)
         return {move.name: move.causes for move in found}
@@ -110,8 +108,20 @@ class Moment:
     def _declared(self, name: str, hooks: Hooks) -> str:
         cls = type(self.now.experiment)
         if name in cls.__fields__ and name not in self.handle.given:
-            return self.handle.origin(name)
+            return field_source(self.handle, name)
         return setting_source(cls, hooks, name, self.handle.given)
+
+
+def field_source(handle: Nitro, name: str) -> str:
+    """Where a handle has the value of a field from."""
+    own = handle.experiment.__dict__
+    if name in handle.derived:
+        return "derive"
+    if name not in own["_given"]:
+        return "default"
+    overridden = own.get("_overridden")
+    preset = overridden is not None and name not in overridden
+    return "preset" if preset else "keyword"
 
 
 def setting_source(

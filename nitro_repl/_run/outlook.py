@@ -14,7 +14,7 @@ from .._experiment.hooks import HOOKS, Hooks
 from .._programs.key import Source
 from .._programs.program_set import ProgramSet
 from .._programs.standing import Standing, stale_names
-from .._text import said
+from .._text import said, tell
 from ..errors import NitroError
 from .live import Values
 from .moves import RECIPE, Move, moves
@@ -52,6 +52,24 @@ class Outlook:
     def labels(self) -> tuple[str, ...]:
         """The hooks that moved: `metrics (host)`."""
         return tuple(move.label for move in self.moves)
+
+
+class Reminder:
+    """Says that the code of a handle has moved on: once for each newer code."""
+
+    def __init__(self) -> None:
+        self._told: tuple[str, ...] = ()
+
+    def say(self, found: Outlook) -> None:
+        """Name what is newer, if that is news."""
+        newer = (*found.stale, *found.labels)
+        before, self._told = self._told, newer
+        if newer and newer != before:
+            takes = "a" if found.refusal else "run.swap() or a"
+            tell(
+                f"nitro: the code of {', '.join(newer)} has moved on since this handle "
+                f"was built; {takes} new Nitro takes it"
+            )
 
 
 def outlook(

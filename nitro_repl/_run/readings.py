@@ -7,6 +7,7 @@ live buffer. Any thread may look at any time.
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -17,8 +18,9 @@ from .._programs.model import copies
 from .._programs.program_set import ProgramSet
 from ..errors import RunError, suggest
 from .binding import Binding, binding
+from .boundary import evaluating
 from .culprit import Culprit
-from .evaluation import Evaluation, State
+from .evaluation import State
 from .origins import Moment
 from .outlook import Outlook
 from .picture import Pictures
@@ -105,12 +107,8 @@ class Readings:
     ) -> Pictures:
         """Draw samples of a split with the state of one boundary: `Nitro.render`."""
         wish, loader = Wish(split, predictions, worst, first), self.handle.loader(split)
-        with self.surroundings.width():
-            state, programs = self.state()
-            plan, padding = programs.blueprint, self.handle.padding
-            evaluation = Evaluation(plan.experiment, plan.hooks, programs, padding)
-            folder = self.record.directory.file("figures")
-            return render(evaluation, state, loader, wish, folder)
+        with evaluating(self, self.handle.padding) as (state, evaluation):
+            return render(evaluation, state, loader, wish, self.figures)
 
     @property
     def params(self) -> dict[str, Any]:
@@ -237,7 +235,7 @@ class Readings:
         name = type(self.handle.experiment).__name__
         return f"<Run {self.id} of {name}: {self.progress()}>"
 
-    def state(self, params: str | None = None) -> tuple[State, Any]:
+    def state(self, params: str | None = None) -> tuple[State, ProgramSet]:
         """Copies of one boundary's numbers, and the programs to evaluate with."""
 
         def read(loop: Loop) -> Any:
@@ -264,6 +262,11 @@ class Readings:
         """What the newest code means for the run."""
         with self.surroundings.config():
             return self._swapper.outlook()
+
+    @property
+    def figures(self) -> Path | None:
+        """The folder of its pictures; None if it has no files."""
+        return self.record.directory.file("figures")
 
     @property
     def swapping(self) -> bool:

@@ -23,6 +23,7 @@ from ..errors import NitroError, RunError
 from . import registry
 from .asking import asker
 from .binding import metadata
+from .boundary import evaluating
 from .call import call
 from .changes import reschedule, set_values, unset_value, wishes
 from .commands import LATER, Command, Mailbox
@@ -61,7 +62,7 @@ class Run(Readings):
         fields = {
             name: getattr(experiment, name) for name in type(experiment).__fields__
         }
-        name, values = type(experiment).__name__, handle.values.numbers
+        name, values = type(experiment).__name__, handle.plan.values.numbers
         self.record = Record(name, handle.settings, fields, values)
         self.record.describe(
             repr(handle.set_up),
@@ -278,9 +279,8 @@ class Run(Readings):
         Example:
             >>> run.call("sample", prompt=x, temperature=0.8)
         """
-        with self.surroundings.width():
-            state, programs = self.state()
-            return call(state, programs, name, inputs)
+        with evaluating(self, None) as (state, evaluation):
+            return call(state, evaluation.programs, name, inputs)
 
     def every(
         self,

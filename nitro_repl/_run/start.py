@@ -9,11 +9,14 @@ import jax.numpy as jnp
 
 from .._programs.program_set import ProgramSet
 from .._programs.step import Carry
+from .._text import tell
+from ..errors import DataError, SettingError
+from .decay import check_decay, scheduled_decay
 from .feed import Feed
 from .live import Values
 from .loop import Loop
 from .record import Record
-from .schedules import Schedules
+from .schedules import Schedules, schedules
 from .settings import every
 from .setup import optimizer_state, place
 from .validation import Validation
@@ -23,16 +26,64 @@ if TYPE_CHECKING:
     from .run import Run
 
 
-def new_loop(handle: Nitro, run: Run, record: Record, followed: Schedules) -> Loop:
+def check_start(handle: Nitro, *, background: bool, paused: bool) -> None:
+    """Refuse to train what cannot be.
+
+    Raises:
+        SettingError: A foreground run would never begin.
+        DataError: There is no split "train".
+    """
+    if paused and not background:
+        raise SettingError(
+            "a paused foreground run would never begin", where="train",
+            fix="train(background=True, paused=True)",
+        )  # fmt: skip
+    if "train" not in handle.data:
+        raise DataError(
+            "there is no split `train`",
+            where="build_data",
+            fix='return {"train": loader, ...}',
+        )
+
+
+def check_ends(handle: Nitro, *, background: bool) -> None:
+    """Refuse a new run that its caller would wait for without end.
+
+    Raises:
+        SettingError: A foreground run would never return.
+    """
+    if handle.budget() is None and not background:
+        raise SettingError(
+            "a foreground run without an end would never return",
+            where="train",
+            fix="Nitro(..., max_epochs=10) or max_steps=1000,\n"
+            "or train(background=True)",
+        )
+
+
+def followed(handle: Nitro, horizon: int | None) -> Schedules:
+    """What the values of a new run follow; says which settings that replaces."""
+    plan, settings = handle.plan, handle.settings
+    made = schedules(plan.experiment, plan.hooks, plan.values, horizon)
+    check_decay(plan.blueprint, plan.values, scheduled_decay(made.curves))
+    for name in sorted(made.names & settings.keys()):
+        tell(
+            f"nitro: `{name}` follows its schedule; {name}={settings[name]!r} "
+            "is not used"
+        )
+    return made
+
+
+def new_loop(handle: Nitro, run: Run, record: Record, follows: Schedules) -> Loop:
     """What a new run steps with, from the handle's initial state."""
-    settings, built = handle.settings, handle.built
-    anchors = handle.settled.anchors
-    values = Values(handle.experiment, handle.values.numbers, anchors=anchors)
+    settings, prepared, plan = handle.settings, handle.prepared, handle.plan
+    built, anchors = plan.built, plan.settled.anchors
+    values = Values(plan.experiment, plan.values.numbers, anchors=anchors)
     device = values.device
-    followed.begin(values)
-    followed.apply(values, 0)
+    follows.begin(values)
+    follows.apply(values, 0)
     params = place(built.params, device)
-    opt = optimizer_state(handle.blueprint, params, built.state, values)
+    opt = optimizer_state(plan.blueprint, params, built.state, values)
     loop = Loop(
         carry=Carry(
             params=params,
@@ -43,7 +94,7 @@ def new_loop(handle: Nitro, run: Run, record: Record, followed: Schedules) -> Lo
             sticky=sticky(settings["on_nonfinite"], device),
         ),
         programs=ProgramSet(
-            handle.blueprint,
+            plan.blueprint,
             handle.cache,
             run.asker,
             fuse=settings["fuse"],
@@ -52,12 +103,12 @@ def new_loop(handle: Nitro, run: Run, record: Record, followed: Schedules) -> Lo
         ),
         values=values,
         feed=Feed(handle.data["train"]),
-        first=handle.first.avals.get("train", {}),
-        key=handle.key,
+        first=prepared.first.avals.get("train", {}),
+        key=prepared.key,
         mailbox=run.mailbox,
         record=record,
         on_phase=run.set_phase,
-        schedules=followed,
+        schedules=follows,
         listeners=run.listeners,
         max_steps=handle.budget(),
         accum=settings["accum"],
@@ -65,7 +116,7 @@ def new_loop(handle: Nitro, run: Run, record: Record, followed: Schedules) -> Lo
     )
     if "val" in handle.data:
         loop.evaluate = Validation(
-            handle.data["val"], record, handle.padding, handle.first.avals["val"]
+            handle.data["val"], record, handle.padding, prepared.first.avals["val"]
         )
         loop.evaluate_every = every(settings["eval_every"])
     return loop

@@ -74,15 +74,11 @@ class Swapper:
         self._requests = Requests(self._show)
         self._bound: Bound = {}
         self._before: list[_Kept] = []
-        handle = run.handle
-        self.begun = self._plan = Plan(
-            handle.experiment,
-            handle.hooks,
-            handle.built,
-            loop.programs.blueprint,
-            loop.values,
-            loop.programs.look,
-            handle.settled,
+        self.begun = self._plan = replace(
+            run.handle.plan,
+            blueprint=loop.programs.blueprint,
+            values=loop.values,
+            source=loop.programs.look,
             schedules=loop.schedules,
         )
 
@@ -254,9 +250,9 @@ class Swapper:
             look=plan.source,
             options=self._loop.programs.options,
         )
-        for split, names in self._run.handle.first.fields.items():
+        for split, names in self._run.handle.prepared.first.fields.items():
             made.batch_fields.check(split, names)
-        first = self._run.handle.first.of(made)
+        first = self._run.handle.prepared.first.of(made)
         made.prepare(self._loop.programs, first)
         if not self._loop.programs.programs:  # the run failed before its first step
             made.train(*[first["train"][1]] * self._loop.accum)

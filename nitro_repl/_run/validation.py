@@ -66,8 +66,7 @@ class Validation:
         self._record.row("val", {"step": loop.step, "epoch": loop.epoch, **numbers})
 
     def _evaluation(self, loop: Loop) -> Evaluation:
-        plan, programs = loop.programs.blueprint, loop.programs
-        return Evaluation(plan.experiment, plan.hooks, programs, self._padding)
+        return Evaluation.of(loop.programs, self._padding)
 
     @staticmethod
     def _between(loop: Loop) -> None:

@@ -137,7 +137,7 @@ class Session:
 
     def look_up(self) -> None:
         """Find every program, as a new handle would."""
-        found = ProgramSet(self.handle.blueprint, programs, lambda: Asker("Bench"))
+        found = ProgramSet(self.handle.plan.blueprint, programs, lambda: Asker("Bench"))
         found.train(self.batch)
         found.evaluation(self.batch)
 

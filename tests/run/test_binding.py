@@ -231,7 +231,7 @@ def test_a_device_module_is_frozen_and_transferred_once():
     handle = book.handle("Tuned", max_steps=3)
     names = handle.built.structure.names
     assert not any("norm" in name or "body" in name for name in names)
-    assert len(handle.blueprint.opt_avals) <= len(names)
+    assert len(handle.plan.blueprint.opt_avals) <= len(names)
     before = jax.tree.map(np.array, nnx_arrays(book["body"]))
     run = handle.train(background=True, paused=True)
     try:

@@ -84,7 +84,7 @@ def test_frozen_parameters_keep_their_bits_have_no_state_and_run_in_eval_mode(fu
         assert len(jax.tree.leaves(adam.mu)) == trained
         assert "body" not in str(jax.tree_util.tree_flatten_with_path(adam.mu)[0])
         # A Dropout that trains would make two forwards of one batch differ.
-        forward = run.handle.blueprint.structure.train
+        forward = run.handle.plan.blueprint.structure.train
         dropout = [a for a in forward.attributes if a[0] == "deterministic"]
         assert [a[1].value for a in dropout] == [True]
 

@@ -304,7 +304,7 @@ class One(GAN):
 
 def test_what_follows_a_field_or_a_schedule_of_optax_is_no_hyperparameter():
     handle = Notebook(GAN, INJECTED).handle("One", max_steps=2)
-    assert set(handle.values.hyper) == {"b2", "eps", "eps_root"}
+    assert set(handle.plan.values.hyper) == {"b2", "eps", "eps_root"}
     run = handle.train(background=False)
     assert run.history()["b2"].tolist() == [0.9, 0.9]
 

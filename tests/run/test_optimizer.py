@@ -669,7 +669,7 @@ def test_what_is_not_asked_for_is_not_in_the_program():
     from nitro_repl._programs.update import Update
 
     handle = handle_of(small(SGD))
-    plan = handle.blueprint
+    plan = handle.plan.blueprint
 
     def text(recipe):
         hyper = {"learning_rate": 0.1, "weight_decay": 0.0}

@@ -148,8 +148,8 @@ class Tiny(Tiny):
     def param_group(self, path, leaf):
         return "head" if path[1] == 2 or "2" in path else "default"
 """).handle()
-    assert handle.values.plain()["learning_rate"] == 0.125
-    assert handle.values.plain()["head.weight_decay"] == 0.5
+    assert handle.plan.values.plain()["learning_rate"] == 0.125
+    assert handle.plan.values.plain()["head.weight_decay"] == 0.5
     with pytest.raises(SettingError) as error:
         tiny("class Tiny(Tiny):\n    learning_rate = 'fast'\n").handle()
     check_error(error.value, "learning_rate", "'fast'")

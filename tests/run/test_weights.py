@@ -55,7 +55,7 @@ def test_every_source_of_weights_starts_a_run_with_a_fresh_optimizer():
                 adam = jax.tree.leaves(with_state._loop.carry.opt)
                 assert all(not np.any(leaf) for leaf in adam)
                 assert same(initial(handle), params)
-                anchor = handle.settled.anchors["inner.kernel"]
+                anchor = handle.plan.settled.anchors["inner.kernel"]
                 assert np.array_equal(anchor, params["inner"]["kernel"])
                 with_state.advance(1)
                 assert not same(with_state.params, params)
