@@ -91,6 +91,17 @@ class Feed:
         self._index += 1
         return fed
 
+    def take(self, count: int) -> list[Fed]:
+        """So many batches, or none of them: what is raised leaves all to come."""
+        fed = [next(self)]
+        try:
+            while len(fed) < count:
+                fed.append(next(self))
+        except BaseException:
+            self.restore(Position(fed[0].epoch, fed[0].index))
+            raise
+        return fed
+
     @property
     def position(self) -> Position:
         """The position of the next batch; for the thread that calls `next`."""

@@ -6,9 +6,8 @@ always that of a whole number of steps.
 
 from __future__ import annotations
 
-import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -16,8 +15,9 @@ import jax
 
 from .._programs.explain import hook_error, hooks_explained
 from .._programs.program_set import ProgramSet
-from .._programs.step import Carry
+from .._programs.step import Carry, TrainStep
 from ..errors import NitroError, StaleError
+from .advance import Advance
 from .batches import check_batch, private_arrays
 from .chosen import chosen
 from .commands import LATER, Command, Mailbox
@@ -27,17 +27,14 @@ from .feed import Fed, Feed, Position
 from .listeners import Listeners
 from .live import Values
 from .nonfinite import pass_over, take_back
+from .pace import Pace
 from .pending import Pending
 from .record import Record
 from .schedules import Schedules
 from .settings import Every
 from .unseen import tell_unseen
 
-# How many steps may be unread, so that the device never waits for Python: as many as
-# take this long, within these bounds. A pause waits for them.
-_UNREAD_S, _UNREAD = 0.02, (2, 16)
 _BEGINNINGS = 8  # code that is edited all the time must not keep a run from its steps
-_RATE_S, _SHORT_S = 0.5, 0.05  # seconds to take a rate over: while stepping, at a pause
 
 
 class Validates(Protocol):
@@ -70,9 +67,8 @@ class Loop:
         begins: Whether the programs of the first step are yet to be made.
         paused: Whether to wait for commands before the next step.
         stopping: Whether to end at the next boundary.
-        until: Step at which an `advance` is answered and the run pauses.
-        unread: Most steps whose numbers are still on the device.
-        data_wait: The part of the time that it waits for the loader, 0 to 1.
+        advance: The `advance` that it is doing, if any.
+        pending: Steps whose numbers are still on the device.
     """
 
     carry: Carry
@@ -99,20 +95,15 @@ class Loop:
     begins: bool = True
     paused: bool = False
     stopping: bool = False
-    until: int | None = None
-    advance: Command | None = None
-    rate: float | None = None
+    advance: Advance = field(default_factory=Advance)
+    pace: Pace = field(default_factory=Pace)
     last_loss: float | None = None
-    unread: int = 4
     pending: deque[Pending] = field(default_factory=deque)
-    data_wait: float | None = None
-    _waited: float = 0.0
-    _rate_mark: tuple[int, float, float] | None = None
 
     def run(self) -> None:
         """Train until the end or a stop."""
         self.on_phase("starting")
-        self.rate = self._rate_mark = None  # that of an earlier start says nothing now
+        self.pace.start()
         self._begin()  # before the first command is heard
         self.record.variant(self.programs.variant)
         tell_unseen(self.programs.programs, self.record.log)
@@ -123,36 +114,12 @@ class Loop:
             self.schedules.rest()
             self.read(0)  # the steps before a failure were made
 
-    def _begin(self) -> None:
-        """Make the programs that the steps need; an edit meanwhile is taken in.
-
-        Until a step is made all can be of the newer code. After that what the newer
-        code would make waits for a swap: the first step or evaluation says so.
-        """
-        for _ in range(_BEGINNINGS):
-            try:
-                self.programs.train(*self.shapes)
-                if self.evaluate is not None and self.evaluate_every is not None:
-                    self.evaluate.prepare(self)
-                if self.step or self.programs.is_current():
-                    break
-            except StaleError:
-                if self.step:
-                    break
-            self.programs = self.programs.anew()
-            run = f"run {self.record.id}"
-            self.record.log.tell(
-                f"nitro: code was edited while it was compiled; {run} begins with it"
-            )
-        self.begins = False
-
     def turn(self) -> None:
         """One step; then, where an epoch or a period ends, an evaluation."""
         self.schedules.apply(self.values, self.step)
-        begun = time.perf_counter()
-        with hooks_explained(f"the loader of `train`, at step {self.step + 1}"):
-            fed = self._fed()
-        self._waited += time.perf_counter() - begun
+        loader = f"the loader of `train`, at step {self.step + 1}"
+        with self.pace.waiting(), hooks_explained(loader):
+            fed = self.feed.take(self.accum)
         own = tuple(self.own(one.batch) for one in fed)
         batches = tuple(map(self.place, own))
         try:
@@ -160,11 +127,7 @@ class Loop:
         except StaleError as error:
             self.hold(fed[0], error)
             return
-        arrays = tuple(tuple(batch.values()) for batch in batches)
-        try:
-            self.carry, report = step(self.carry, arrays, self.key, self.values.leaves)
-        except jax.errors.JaxRuntimeError as error:
-            raise hook_error(f"step {self.step + 1}", error) from error
+        report = self._compute(step, batches)
         self.step += 1
         self.epoch = fed[0].epoch
         self.pending.append(
@@ -173,12 +136,25 @@ class Loop:
                 self.values.numbers, own, self.values.leaves,
             )
         )  # fmt: skip
-        if len(self.pending) > self.unread:
-            self.read(self.unread // 2)  # several at once: each wait changes threads
+        if len(self.pending) > (most := self.pace.unread):
+            self.read(most // 2)  # several at once: each wait changes threads
             if self.paused:  # by the guard
                 return
-        self._measure()
-        ended = fed[-1].index + 1 == self.feed.steps_per_epoch
+        self.pace.measure(self.step)
+        self._after(fed[-1])
+
+    def _compute(self, step: TrainStep, batches: Sequence[Mapping[str, Any]]) -> Any:
+        """Begin a step; what it reports is read later."""
+        arrays = tuple(tuple(batch.values()) for batch in batches)
+        try:
+            self.carry, report = step(self.carry, arrays, self.key, self.values.leaves)
+        except jax.errors.JaxRuntimeError as error:
+            raise hook_error(f"step {self.step + 1}", error) from error
+        return report
+
+    def _after(self, last: Fed) -> None:
+        """Tell who listens to steps; evaluate where it is time."""
+        ended = last.index + 1 == self.feed.steps_per_epoch
         if ended:
             self.epoch += 1
         self.listeners.stepped(self)
@@ -211,8 +187,7 @@ class Loop:
         told = False
         while self.paused and not self.stopping:
             self.read(0)
-            self._measure(_SHORT_S)
-            self._rate_mark = None
+            self.pace.rest(self.step)
             self.on_phase("paused")
             if not told:
                 told = True
@@ -220,6 +195,29 @@ class Loop:
             command = self.mailbox.take(block=True)
             if command is not None:
                 self.obey(command)
+
+    def _begin(self) -> None:
+        """Make the programs that the steps need; an edit meanwhile is taken in.
+
+        Until a step is made all can be of the newer code. After that what the newer
+        code would make waits for a swap: the first step or evaluation says so.
+        """
+        for _ in range(_BEGINNINGS):
+            try:
+                self.programs.train(*self.shapes)
+                if self.evaluate is not None and self.evaluate_every is not None:
+                    self.evaluate.prepare(self)
+                if self.step or self.programs.is_current():
+                    break
+            except StaleError:
+                if self.step:
+                    break
+            self.programs = self.programs.anew()
+            run = f"run {self.record.id}"
+            self.record.log.tell(
+                f"nitro: code was edited while it was compiled; {run} begins with it"
+            )
+        self.begins = False
 
     def obey(self, command: Command) -> None:
         """Apply a command and answer it."""
@@ -238,7 +236,7 @@ class Loop:
         self.feed.restore(Position(fed.epoch, fed.index))
         self.paused, self.trouble = True, error
         self.on_phase("paused")
-        self.end_advance(error)
+        self.advance.end(error)
         self.record.log.tell(f"paused before step {self.step + 1}: {error}", bad=True)
 
     @property
@@ -270,7 +268,7 @@ class Loop:
                 raise hook_error(f"step {taken.step}", error) from error
             if bad is not None:
                 if self.on_nonfinite != "skip":
-                    self._rate_mark = None
+                    self.pace.skip()
                     take_back(self, taken, bad)
                     return
                 pass_over(self, taken, bad)
@@ -285,47 +283,14 @@ class Loop:
             own, carry.state, values.field_leaves, self.key, values.device, self.step
         )  # fmt: skip
 
-    def end_advance(self, error: BaseException | None = None) -> None:
-        """Answer an `advance` that is over: reached, cut short, or failed."""
-        command, self.advance, self.until = self.advance, None, None
-        if command is None:
-            return
-        if error is None:
-            command.answer()
-        else:
-            command.refuse(error)
-
     def _reach(self) -> None:
-        if self.until is not None and (self.step >= self.until or self._finished()):
+        """Pause where an `advance` is done, and answer it."""
+        if self.advance.reached(self.step, finished=self._finished()):
             self.read(0)
             self.paused = not self._finished()
             if self.paused:
                 self.on_phase("paused")
-            self.end_advance()
+            self.advance.end()
 
     def _finished(self) -> bool:
         return self.max_steps is not None and self.step >= self.max_steps
-
-    def _fed(self) -> list[Fed]:
-        """The micro-batches of a step; all or none are taken from the feed."""
-        fed = [next(self.feed)]
-        try:
-            while len(fed) < self.accum:
-                fed.append(next(self.feed))
-        except BaseException:
-            self.feed.restore(Position(fed[0].epoch, fed[0].index))
-            raise
-        return fed
-
-    def _measure(self, least: float = _RATE_S) -> None:
-        """Take the rate over at least so many seconds of steps."""
-        now = time.perf_counter()
-        if self._rate_mark is None:
-            self._rate_mark = (self.step, now, self._waited)
-        elif now - self._rate_mark[1] > least and self.step > self._rate_mark[0]:
-            steps, since, waited = self._rate_mark
-            self.rate = (self.step - steps) / (now - since)
-            self.data_wait = (self._waited - waited) / (now - since)
-            self._rate_mark = (self.step, now, self._waited)
-            least, most = _UNREAD
-            self.unread = max(least, min(most, int(_UNREAD_S * self.rate)))

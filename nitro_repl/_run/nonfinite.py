@@ -52,7 +52,7 @@ def take_back(loop: Loop, taken: Pending, bad: Bad) -> None:
         raise error
     loop.paused, loop.trouble = True, error
     loop.on_phase("paused")
-    loop.end_advance(error)
+    loop.advance.end(error)
     loop.record.log.tell(f"paused: {error}", bad=True)
 
 

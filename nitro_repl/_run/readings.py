@@ -140,7 +140,7 @@ class Readings:
         """How far the run is; cheap, from any thread."""
         loop = self._loop
         total, epochs = loop.max_steps, self.handle.settings["max_epochs"]
-        rate = loop.rate
+        rate = loop.pace.rate
         left = None
         if total is not None and rate and rate > 0 and self.phase == "stepping":
             left = (total - loop.step) / rate
@@ -155,7 +155,7 @@ class Readings:
             left,
             self.phase,
             self.note,
-            loop.data_wait if rate else None,
+            loop.pace.data_wait if rate else None,
         )
 
     def values(self, *, arrays: bool = False) -> list[ValueRow]:

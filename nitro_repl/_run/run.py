@@ -10,6 +10,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from flax import nnx
@@ -25,7 +26,7 @@ from .asking import asker
 from .binding import metadata
 from .boundary import evaluating
 from .call import call
-from .changes import reschedule, set_values, unset_value, wishes
+from .changes import Change, reschedule, set_values, unset_value, wishes
 from .commands import LATER, Command, Mailbox
 from .failure import describe
 from .listeners import Listener, Listeners
@@ -97,7 +98,7 @@ class Run(Readings):
             loop.paused = True
             loop.read(0)
             loop.on_phase("paused")
-            loop.end_advance()
+            loop.advance.end()
             self._record(command, loop)
 
         self._worker.ask("pause", apply, urgent=True)
@@ -131,9 +132,7 @@ class Run(Readings):
             )
 
         def apply(loop: Loop, command: Command) -> Any:
-            loop.end_advance()
-            loop.until = loop.step + n
-            loop.advance = command
+            loop.advance.begin(command, loop.step + n)
             loop.paused, loop.trouble = False, None
             self._record(command, loop, after=n)
             return LATER
@@ -145,7 +144,7 @@ class Run(Readings):
 
         def apply(loop: Loop, command: Command) -> None:
             loop.stopping = True
-            loop.end_advance()
+            loop.advance.end()
             self._record(command, loop)
 
         if self.live:
@@ -202,11 +201,8 @@ class Run(Readings):
         """
         wanted = wishes(changes, values, f"run {self.id}")
 
-        def apply(loop: Loop, command: Command) -> None:
-            before, after = set_values(loop, wanted, override=override)
-            self._record(command, loop, before=before, after=after)
-
-        self._worker.ask("set", apply)
+        change = partial(set_values, wanted=wanted, override=override)
+        self._worker.ask("set", self._journaled(change))
 
     def unset(self, name: str) -> None:
         """Give a value back to its schedule, or to what the experiment says.
@@ -215,12 +211,7 @@ class Run(Readings):
             FieldError: There is no such value.
             RunError: The run is over.
         """
-
-        def apply(loop: Loop, command: Command) -> None:
-            before, after = unset_value(loop, name)
-            self._record(command, loop, before=before, after=after)
-
-        self._worker.ask("unset", apply)
+        self._worker.ask("unset", self._journaled(partial(unset_value, name=name)))
 
     def swap(
         self,
@@ -373,12 +364,8 @@ class Run(Readings):
         Raises:
             ScheduleError: A schedule refuses it; the old ones go on.
         """
-
-        def apply(loop: Loop, command: Command) -> None:
-            before, after = reschedule(loop, horizon)
-            self._record(command, loop, before=before, after=after)
-
-        command = Command("horizon", apply, asker())
+        change = partial(reschedule, horizon=horizon)
+        command = Command("horizon", self._journaled(change), asker())
         self._worker.hand_over(command)
         command.reply.result()
 
@@ -421,7 +408,7 @@ class Run(Readings):
         loop = self._loop
         if error is None:
             self.phase = "stopped" if loop.stopping else "done"
-            loop.end_advance()
+            loop.advance.end()
         else:
             self._fail(error)
         self._publish()
@@ -433,7 +420,7 @@ class Run(Readings):
         if isinstance(error, NitroError):
             error.__traceback__ = None  # our frames; the user's are in its cause
         self.exception, self.phase = error, "failed"
-        self._loop.end_advance(error)
+        self._loop.advance.end(error)
         if not self._foreground:
             step = self._loop.step
             self.log.tell(
@@ -441,6 +428,17 @@ class Run(Readings):
                 f"{describe(error)}",
                 bad=True,
             )
+
+    def _journaled(
+        self, change: Callable[[Loop], Change]
+    ) -> Callable[[Loop, Command], None]:
+        """A change of values as a command: done, then written down."""
+
+        def apply(loop: Loop, command: Command) -> None:
+            before, after = change(loop)
+            self._record(command, loop, before=before, after=after)
+
+        return apply
 
     def _record(self, command: Command, loop: Loop, **values: Any) -> None:
         self.journal.record(command.name, step=loop.step, by=command.by, **values)

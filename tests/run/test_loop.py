@@ -117,11 +117,11 @@ def test_an_advance_onto_a_bad_step_raises_it(book):
 def test_the_rate_and_the_time_left_are_never_below_zero(book, monkeypatch):
     from types import SimpleNamespace
 
-    from nitro_repl._run import loop
+    from nitro_repl._run import pace
 
     ticks = iter(range(10_000))
     clock = SimpleNamespace(perf_counter=lambda: 0.3 * next(ticks))
-    monkeypatch.setattr(loop, "time", clock)
+    monkeypatch.setattr(pace, "time", clock)
     seen = []
 
     class Watched(Poison):
@@ -146,7 +146,7 @@ def test_the_rate_and_the_time_left_are_never_below_zero(book, monkeypatch):
     assert all(now.rate is None or now.rate > 0 for now in seen)
     assert all(now.eta_s is None or now.eta_s > 0 for now in seen)
     assert any(now.eta_s for now in seen)
-    run._loop.rate, run.phase = -1.25, "stepping"
+    run._loop.pace.rate, run.phase = -1.25, "stepping"
     assert run.progress().eta_s is None
 
 
