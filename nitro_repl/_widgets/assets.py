@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 SCRIPTS = ("dom.js", "points.js", "axes.js", "chart.js", "charts.js", "values.js")
-SCRIPTS += ("strips.js", "panel.js")
+SCRIPTS += ("strips.js", "link.js", "panel.js")
 _STATIC = Path(__file__).parent / "static"
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from typing import Any
@@ -18,6 +19,7 @@ from .._run.words import BLOCK, words
 from .._text import said
 
 _NOTICES = 8
+_KNOWN = 256  # of the last messages it is known that they came
 
 _VERBS: Mapping[str, Callable[[Run, Mapping[str, Any]], Any]] = {
     "pause": lambda run, given: run.pause(),
@@ -45,6 +47,7 @@ class Clicks:
         self._run = run
         self._lock = threading.Lock()
         self._heard: list[str] = []
+        self._known: deque[str] = deque(maxlen=_KNOWN)
         self._wishes: dict[str, Any] = {}
         self._flying: dict[str, Future[Any]] = {}
         self._waiting: dict[int, tuple[str, float, Future[Any]]] = {}
@@ -52,9 +55,18 @@ class Clicks:
         self._count = 0
 
     def take(self, message: Mapping[str, Any]) -> None:
-        """Do what a message of a front end asks; never raises."""
+        """Do what a message of a front end asks, once however often it comes.
+
+        A front end sends it again while it has no word of it. Never raises.
+        """
         verb = str(message.get("verb"))
         given = message.get("given") or {}
+        name = words(message.get("id"), 40)
+        with self._lock:
+            again = message.get("id") is not None and name in self._known
+            (self._heard if again else self._known).append(name)
+        if again:
+            return
         try:
             if verb == "set":
                 with self._lock:
@@ -65,7 +77,7 @@ class Clicks:
             self.notice(words(verb, 40), error)
         finally:  # it waits, or it is done, before it counts as heard
             with self._lock:
-                self._heard.append(words(message.get("id"), 40))
+                self._heard.append(name)
 
     def flush(self) -> None:
         """Put the values in line that were chosen since, each once at a time."""
@@ -89,6 +101,12 @@ class Clicks:
         with self._lock:
             heard, self._heard = self._heard, []
         return heard
+
+    def known(self) -> list[str]:
+        """All messages that came lately: for who may have missed a word of some."""
+        with self._lock:
+            self._heard = []
+            return list(self._known)
 
     def waiting(self) -> list[dict[str, Any]]:
         """What is in line and not done yet: the verb, and since when."""

@@ -137,7 +137,7 @@ class Panel:
         return {**self._look.sections(), "waiting": waiting, "notices": notices}
 
     def _send_all(self) -> None:
-        heard = self._clicks.heard()
+        heard = self._clicks.known()
         self._sent = self._sections()
         series, buffers = packed(self._curves.all())
         self._send(

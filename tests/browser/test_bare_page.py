@@ -246,7 +246,7 @@ def test_what_is_typed_is_sent_as_it_is(drawn):
 
 
 def grow_silent(bare):
-    bare.page.evaluate("view().panel.heardAt -= 7000")
+    bare.page.evaluate("view().panel.quiet = 7000; null")
     bare.page.evaluate("view().panel.update()")
 
 
@@ -263,6 +263,63 @@ def test_a_kernel_that_grows_silent_is_told_and_may_come_back(drawn):
     drawn.deliver(message("new", 1), [])
     assert (badge.inner_text(), pause.is_enabled()) == ("stepping", True)
     assert page.locator(".nitro-slider").is_enabled()
+
+
+def test_a_page_that_stood_still_is_no_silent_kernel(drawn):
+    drawn.page.evaluate("view().panel.ticked -= 60_000; view().panel.tick()")
+    drawn.page.evaluate("view().panel.update()")
+    assert drawn.page.locator("[data-verb=pause]").is_enabled()
+
+
+def test_a_button_that_moves_while_it_is_pressed_gets_its_click(drawn):
+    mouse, pause = drawn.page.mouse, drawn.page.locator("[data-verb=pause]")
+    box = pause.bounding_box()
+    mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    mouse.down()
+    drawn.page.evaluate("view().head.bar.style.height = '90px'; null")
+    assert pause.bounding_box()["y"] > box["y"] + box["height"]
+    mouse.up()
+    assert len(says(drawn, "pause")) == 1
+    drawn.page.evaluate("view().head.bar.style.height = ''; null")
+    mouse.down()
+    mouse.move(box["x"] + 400, box["y"] + 300)
+    mouse.up()
+    assert len(says(drawn, "pause")) == 1, "who drags off it wants no click"
+    pause.click()
+    pause.press("Enter")
+    assert len(says(drawn, "pause")) == 3
+
+
+def later(bare, ms=2100):
+    """Have the clicks that are on their way be so much older."""
+    bare.page.evaluate(f"view().panel.sent.forEach((one) => one.at -= {ms})")
+    bare.page.evaluate("view().panel.tick()")
+
+
+def test_a_click_that_is_not_heard_of_is_sent_again(drawn):
+    drawn.page.locator("[data-verb=pause]").click()
+    [asked] = says(drawn, "pause")
+    later(drawn)
+    assert says(drawn, "pause") == [asked, asked], "the kernel does one id once"
+    later(drawn, ms=1000)
+    assert len(says(drawn, "pause")) == 2, "later and later"
+    later(drawn)
+    assert len(says(drawn, "pause")) == 3
+    drawn.deliver(message("new", 1, heard=[asked["id"]]), [])
+    later(drawn, ms=60_000)
+    assert len(says(drawn, "pause")) == 3
+
+
+def test_a_click_is_not_sent_again_after_a_later_one_that_came(drawn):
+    drawn.page.locator("[data-verb=pause]").click()
+    drawn.page.locator("[data-verb=stop]").click()
+    [stop] = says(drawn, "stop")
+    drawn.deliver(message("new", 1, heard=[stop["id"]]), [])
+    later(drawn)
+    assert len(says(drawn, "pause")) == 1
+    drawn.deliver(message("new", 2), [])
+    note = drawn.page.locator(".nitro-note").inner_text()
+    assert note == "pause got lost on its way: click again"
 
 
 def test_a_run_that_ended_keeps_its_last_state(drawn):

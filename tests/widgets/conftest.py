@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import json
 import threading
 
@@ -36,6 +37,7 @@ class FakeFrontEnd:
         self.gaps = 0
         self.fails = None
         self.closed = False
+        self._count = itertools.count()
 
     def send(self, message, buffers):
         if self.fails is not None:
@@ -71,7 +73,8 @@ class FakeFrontEnd:
     def fulls(self):
         return [m for m in self.messages if m["t"] == "full"]
 
-    def do(self, verb, id="1", **given):
+    def do(self, verb, id=None, **given):
+        id = id or f"click-{next(self._count)}"
         self._say({"t": "do", "id": id, "verb": verb, "given": given})
 
     def until(self, true):

@@ -26,6 +26,22 @@ def test_a_click_is_put_in_line_and_done_by_the_panel(book, show):
         until(lambda: not run.live)
 
 
+def test_a_click_that_comes_again_is_done_once_and_heard_again(book, show):
+    with live(book, steps=1) as run:
+        front = show(run)
+        front.hello()
+        for _ in range(2):
+            front.do("advance", id="a", n=2)
+            front.until(lambda: "a" in front.heard)
+            until(lambda: run.step == 3 and run.phase == "paused")
+            front.heard.clear()
+        front.hello()
+        assert "a" in front.heard, "who missed a word of it is told anew"
+        assert [e["by"] for e in entries(run, "advance")].count("panel") == 1
+        front.do("advance", id="b", n=2)
+        until(lambda: run.step == 5)
+
+
 def test_a_storm_of_values_ends_at_the_last_with_few_entries(book, show):
     with live(book, steps=1) as run:
         front = show(run)

@@ -15,6 +15,31 @@ function el(tag, attributes = {}, ...children) {
   return made;
 }
 
+const STILL_PX = 8;
+
+// A button gets its click though what is above it grew, and moved it, since it was pressed.
+function holdClicks(root) {
+  let pressed = null;
+  let off = false;
+  root.addEventListener("pointerdown", (event) => {
+    const button = event.target.closest("button");
+    pressed = off = null;
+    if (!button || event.button) return;
+    pressed = { button, x: event.clientX, y: event.clientY };
+    button.setPointerCapture(event.pointerId);
+  });
+  root.addEventListener("pointerup", (event) => {
+    if (!pressed) return;
+    const moved = Math.hypot(event.clientX - pressed.x, event.clientY - pressed.y) > STILL_PX;
+    const under = document.elementFromPoint(event.clientX, event.clientY);
+    off = moved && !pressed.button.contains(under); // who drags off a button means no click
+  });
+  root.addEventListener("click", (event) => {
+    if (off && event.detail) { event.stopPropagation(); event.preventDefault(); }
+    off = false;
+  }, true);
+}
+
 // Write only what differs, so that a selection or a focus stays where it is.
 function setText(node, text) {
   const wanted = String(text);

@@ -1,95 +1,58 @@
 // The panel: what the kernel says goes to its parts, what is clicked goes to the kernel.
 
-const HELLO_MS = 500;
 const QUEUED_MS = 400; // without a word from the kernel: a click waits for a cell to end
-const SILENT_MS = 6000; // a live run has a message sent every 2 s
-const NO_ANSWER = "no answer from the kernel";
-const MOST_POINTS = 100_000; // of a curve; then the thinned ones are asked for
+const AGAIN_MS = 2000; // then a click is sent again, later and later: the kernel does it once
+const LATEST_MS = 30_000;
 
-class Panel {
+class Panel extends Link {
   constructor(model) {
-    this.model = model;
+    super(model);
     this.page = Math.random().toString(36).slice(2, 10);
-    this.state = null;
-    this.next = null;
-    this.offset = 0;
     this.sent = new Map();
     this.count = 0;
-    this.heardAt = performance.now();
-    this.unsent = null; // why nothing can be sent: the comm of a kernel that is gone
-    this.views = new Set();
-    this.lines = [];
-    this.flags = [];
-    this.recent = [];
-    model.on("msg:custom", (message, buffers) => this.take(message, buffers ?? []));
-    this.hello();
-    this.asking = setInterval(() => this.ask(), HELLO_MS);
+    this.answered = 0; // the latest of the clicks that were heard
+    this.failed = null; // in words, what was not sent
+    this.lost = null; // the last one that got lost, and when that was known
   }
 
-  hello() {
-    this.next = null;
-    this.post({ t: "hello" });
-  }
-
-  // Until everything came; and once where it grew silent, in case only a message was lost.
-  ask() {
-    if (this.next === null) this.hello();
-    else if (this.silent && !this.nudged) { this.nudged = true; this.post({ t: "hello" }); }
-  }
-
-  post(message) {
-    try {
-      this.model.send(message);
-      this.unsent = null;
-    } catch (error) {
-      this.unsent = String(error?.message ?? error);
-    }
-    return this.unsent === null;
+  tick() {
+    super.tick();
+    this.sendAgain();
   }
 
   send(verb, given) {
-    const id = `${this.page}-${++this.count}`;
-    const one = { verb: given.name ? `${verb} ${given.name}` : verb, at: performance.now() };
+    const message = { t: "do", id: `${this.page}-${++this.count}`, verb, given };
+    const name = given.name ? `${verb} ${given.name}` : verb;
+    this.failed = this.lost = null;
+    if (this.post(message)) {
+      // Of the values that one thing passes through the last one counts.
+      for (const other of this.sent.values()) if (other.verb === name && verb === "set") other.old = true;
+      this.sent.set(message.id, { verb: name, at: performance.now(), place: this.count, message, wait: AGAIN_MS });
+    } else this.failed = `${name} was not sent: ${NO_ANSWER} (${this.unsent})`;
+    this.update();
+  }
+
+  // What is not heard of may be lost, or the word of it was; nothing goes out after what came later.
+  sendAgain() {
+    const now = performance.now();
+    for (const [id, one] of this.sent) {
+      if (now - one.at < one.wait) continue;
+      if (one.old || one.place < this.answered) {
+        this.sent.delete(id);
+        if (!one.old) this.lost = { verb: one.verb, at: now };
+      } else if (this.next !== null && this.post(one.message)) {
+        one.wait += Math.min(one.wait, LATEST_MS);
+      }
+    }
+  }
+
+  heard(message) {
     this.failed = null;
-    if (this.post({ t: "do", id, verb, given })) this.sent.set(id, one);
-    else this.failed = `${one.verb} was not sent: ${NO_ANSWER} (${this.unsent})`;
-    this.update();
+    for (const id of message.heard ?? []) {
+      this.answered = Math.max(this.answered, this.sent.get(id)?.place ?? 0);
+      this.sent.delete(id);
+    }
   }
-
-  take(message, buffers) {
-    if (message.t !== "full" && message.t !== "new") return;
-    const anew = message.t === "full";
-    if (!anew && this.next === null) return;
-    if (!anew && message.base !== this.next) { this.hello(); return; }
-    this.next = message.next;
-    this.heardAt = performance.now();
-    this.unsent = this.failed = null;
-    this.nudged = false;
-    this.offset = message.now - Date.now() / 1000;
-    this.state = { ...this.state, ...message.state };
-    for (const id of message.heard) this.sent.delete(id);
-    for (const view of this.views) view.take(message, buffers, anew);
-    this.keep(message, buffers, anew);
-    this.update();
-  }
-
-  // For views that are made later: of all that came, the latest of each kind.
-  keep(message, buffers, anew) {
-    if (anew) { this.recent = []; this.lines = []; this.flags = []; }
-    this.recent.push([message, buffers]);
-    const longest = Math.max(0, ...[...this.views].map((view) => view.charts.longest));
-    if (this.recent.length > 3000 || longest > MOST_POINTS) this.hello();
-  }
-
-  clock = () => Date.now() / 1000 + this.offset;
-
-  get silent() {
-    const late = performance.now() - this.heardAt > SILENT_MS;
-    return Boolean(this.state?.head.live) && (late || this.unsent !== null);
-  }
-
-  // Whether a click can reach the run; one that has ended sends nothing by itself.
-  get reachable() { return this.unsent === null && !this.silent; }
 
   // Whether what was asked last is not done yet; the kernel cuts a long name.
   pending(verb) {
@@ -102,16 +65,13 @@ class Panel {
   queued() {
     const now = performance.now();
     const unheard = [...this.sent.values()].filter((one) => now - one.at > QUEUED_MS)
-      .map((one) => now - Math.max(one.at, this.heardAt) > SILENT_MS ? `${one.verb}: ${NO_ANSWER}`
+      .map((one) => Math.min(now - one.at, this.quiet) > SILENT_MS ? `${one.verb}: ${NO_ANSWER}`
         : `${one.verb} is queued: the kernel is busy with a cell`);
     const waiting = (this.state?.waiting ?? []).filter((one) => this.clock() - one.at > 0.5 && one.verb !== "advance")
       .map((one) => `${one.verb} waits for the next step boundary`);
-    return [...new Set([...(this.failed ? [this.failed] : []), ...unheard, ...waiting])];
+    const lost = this.lost && now - this.lost.at < SILENT_MS ? [`${this.lost.verb} got lost on its way: click again`] : [];
+    return [...new Set([...(this.failed ? [this.failed] : []), ...lost, ...unheard, ...waiting])];
   }
-
-  update() { for (const view of this.views) view.update(); }
-
-  close() { clearInterval(this.asking); }
 }
 
 class View {
@@ -130,9 +90,9 @@ class View {
       el("div", { class: "nitro-main" }, this.charts.element, this.values.element),
       this.programs.element, this.log.element);
     this.element = el("div", { class: "nitro-panel" }, this.waiting, this.body);
+    holdClicks(this.element);
     root.append(this.element);
-    this.style = el("style");
-    document.head.append(this.style);
+    this.hiding = new Hiding();
     for (const [message, buffers] of panel.recent) this.take(message, buffers, message.t === "full");
     panel.views.add(this);
     this.update();
@@ -155,7 +115,7 @@ class View {
     this.body.hidden = state === null;
     setText(this.waiting, panel.unsent === null ? "waiting for the kernel …" : NO_ANSWER);
     if (state === null) return;
-    setText(this.style, `.${CSS.escape("nitro-" + state.head.run)}{display:none}`);
+    this.hiding.hide(state.head.run);
     this.head.update(state, panel);
     this.values.update(state.values, state.head.live && panel.reachable);
     this.programs.update(state.programs, state.edit, state.progress, panel.clock);
@@ -166,24 +126,9 @@ class View {
     clearInterval(this.timer);
     this.panel.views.delete(this);
     this.charts.close();
-    this.style.remove();
+    this.hiding.close();
     this.element.remove();
   }
 }
 
-// One factory for each model: its views share what came.
-export default () => {
-  let panel = null;
-  return {
-    initialize({ model }) {
-      panel = new Panel(model);
-      return () => panel.close();
-    },
-    render({ model, el: root }) {
-      panel ??= new Panel(model);
-      const view = new View(panel, root);
-      root.nitro = view;
-      return () => view.close();
-    },
-  };
-};
+export default widget((model) => new Panel(model), (panel, root) => new View(panel, root));
