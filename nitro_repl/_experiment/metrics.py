@@ -70,13 +70,13 @@ def as_metrics(
     Raises:
         MetricError: It is not a dict with string keys, or a value is refused.
     """
-    pairs = _walk(values, (), where)
-    return _nest({path: as_metric("/".join(path), v, where, rows) for path, v in pairs})
+    pairs = walk(values, (), where)
+    return nest({path: as_metric("/".join(path), v, where, rows) for path, v in pairs})
 
 
 def flat(values: Mapping[str, Any]) -> dict[str, Any]:
     """Join the keys of nested dicts with "/", as loggers and columns want them."""
-    return {"/".join(path): value for path, value in _walk(values, (), "")}
+    return {"/".join(path): value for path, value in walk(values, (), "")}
 
 
 def numbers(values: Mapping[str, Any]) -> dict[str, float]:
@@ -114,137 +114,14 @@ def together(batches: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     )
 
 
-class Totals:
-    """The metrics of a pass over a split, batch by batch.
-
-    Example:
-        >>> totals = Totals()
-        >>> totals.add({"loss": (20.0, 2)})
-        >>> totals.add({"loss": (9.0, 1)})
-        >>> round(totals.compute()["loss"], 3)
-        9.667
-    """
-
-    def __init__(self, where: str = ""):
-        self._where = where
-        self._held: dict[tuple[str, ...], list[MetricValue]] = {}
-
-    def add(self, values: Mapping[str, Any], rows: Collection[int] = ()) -> None:
-        """Add one batch's metric values: a dict, nested or flat.
-
-        A metric may be absent from some batches.
-
-        Args:
-            values: The metric values by name.
-            rows: How many samples the batch has, if that is known.
-
-        Raises:
-            MetricError: A value is refused, or a metric is not of the kind,
-                structure or shape that it had in earlier batches.
-        """
-        named = {
-            path: as_metric("/".join(path), value, self._where, rows)
-            for path, value in _walk(values, (), self._where)
-        }
-        for path in named:
-            self._check_path(path)
-        # One transfer for all metrics; a list, since a dict would come back sorted.
-        fetched = jax.device_get(list(named.values()))
-        self._held |= {
-            path: self._merged(path, value)
-            for path, value in zip(named, fetched, strict=True)
-        }
-
-    def compute(self) -> dict[str, Any]:
-        """The results so far, nested as they were reported.
-
-        Returns:
-            A float for each 0-d value, a numpy array for the others; a Mean over
-            no sample is nan.
-        """
-        self._settle()
-        return _nest({path: value.compute() for path, (value,) in self._held.items()})
-
-    def finished(self, final: Mapping[str, Any], where: str) -> dict[str, Any]:
-        """What was made of `compute()`, flat; numbers of numpy and jax as Python's.
-
-        Raises:
-            MetricError: A Concat is still there as it was, or a metric value that
-                nobody reduces.
-        """
-        named = flat(final)
-        samples = [
-            leaf
-            for (value, *_) in self._held.values()
-            if isinstance(value, Concat)
-            for leaf in jax.tree.leaves(value.x)
-        ]
-        for name, value in named.items():
-            if isinstance(value, MetricValue):
-                raise MetricError(
-                    f"Metric `{name}` is a {type(value).__name__} still.",
-                    where=where,
-                    fix="report it from `metrics`; here return the number itself",
-                )
-            if any(_is_part(leaf, samples) for leaf in jax.tree.leaves(value)):
-                raise MetricError(
-                    f"Metric `{name}` is a Concat that nothing reduced to a number.",
-                    where=where,
-                    fix="reduce it in finalize_metrics(self, totals, split), as in\n"
-                    'return {"auroc": roc_auc_score(totals["label"], totals["score"])}',
-                )
-        return {name: _number(value) for name, value in named.items()}
-
-    def _settle(self) -> None:
-        """Make one value of the batches that wait."""
-        self._held = {
-            path: values if len(values) == 1 else [values[0].merge(*values[1:])]
-            for path, values in self._held.items()
-        }
-
-    def _merged(self, path: tuple[str, ...], value: MetricValue) -> list[MetricValue]:
-        held = self._held.get(path)
-        if held is None:
-            return [value.host()]
-        try:
-            if not value.piles_up:
-                return [held[0].merge(value)]
-            held[0].check(value)
-        except MetricError as error:
-            what = f"Metric `{'/'.join(path)}` changes between batches: {error.what}"
-            raise MetricError(what, where=self._where, fix=error.fix) from None
-        return [*held, value.host()]
-
-    def _check_path(self, path: tuple[str, ...]) -> None:
-        if path in self._held:
-            return
-        for known in self._held:
-            shorter = min(len(known), len(path))
-            if known[:shorter] == path[:shorter]:
-                name = "/".join(path[:shorter])
-                raise MetricError(
-                    f"Metric `{name}` changes between batches: a value in one, a dict "
-                    "in another.",
-                    where=self._where,
-                    fix="report it in the same form for every batch",
-                )
-
-
-def _number(value: Any) -> Any:
-    """A single number as Python's own; anything else as it is."""
-    scalar = isinstance(value, np.generic | np.ndarray | jax.Array)
-    return value.item() if scalar and np.ndim(value) == 0 else value
-
-
-def _is_part(leaf: Any, samples: list[Any]) -> bool:
-    return isinstance(leaf, np.ndarray) and any(
-        np.may_share_memory(leaf, one) for one in samples
-    )
-
-
-def _walk(
+def walk(
     values: Any, path: tuple[str, ...], where: str
 ) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """What a hook reports, each value with the keys that lead to it.
+
+    Raises:
+        MetricError: It is not a dict with string keys.
+    """
     if not isinstance(values, Mapping):
         raise MetricError(
             f"Metrics are {_describe(values)}, not a dict.",
@@ -256,12 +133,13 @@ def _walk(
             what = f"Metric name {key!r} is {_describe(key)}, not a string."
             raise MetricError(what, where=where, fix=f'name it "{key}"')
         if isinstance(value, Mapping):
-            yield from _walk(value, (*path, key), where)
+            yield from walk(value, (*path, key), where)
         else:
             yield (*path, key), value
 
 
-def _nest(values: Mapping[tuple[str, ...], Any]) -> dict[str, Any]:
+def nest(values: Mapping[tuple[str, ...], Any]) -> dict[str, Any]:
+    """Values by their keys, as nested dicts again."""
     nested: dict[str, Any] = {}
     for path, value in values.items():
         place = nested

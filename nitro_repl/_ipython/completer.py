@@ -22,7 +22,7 @@ from .._run import invoke, registry, verbs
 from .._run.compare import MODES
 from .._run.run import Run
 from .._run.settings import SETTINGS
-from .._run.verbs import Verb
+from .._run.verb import Verb
 from .._watch.level import LEVELS
 from ..errors import NitroError
 

@@ -19,10 +19,11 @@ from IPython.core.magic import (
 )
 from IPython.display import display
 
-from .._run import invoke, verbs
+from .._run import invoke
+from .._run.help import help_text
 from .._run.invoke import Arguments
 from .._run.ticker import REFRESH_S, terminal_line
-from .._run.verbs import Verb
+from .._run.verb import Verb
 from .._watch.auto import Auto
 from ..errors import MagicError
 from .dash import Dash, watch
@@ -65,7 +66,7 @@ class NitroMagics(Magics):
 
 
 # IPython shows this text for `%nitro?`.
-NitroMagics.nitro.__doc__ = verbs.help_text()
+NitroMagics.nitro.__doc__ = help_text()
 
 
 def _plain(magics: NitroMagics, verb: Verb, arguments: Arguments) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 from .._run import invoke, verbs
 from .._run.invoke import Arguments
 from .._run.settings import SETTINGS
-from .._run.verbs import Verb
+from .._run.verb import Verb
 from .._text import one_line
 from ..errors import MagicError, suggest
 from .literals import literal

@@ -15,7 +15,8 @@ import numpy as np
 
 from .._experiment.base import Experiment
 from .._experiment.hooks import Hooks
-from .._experiment.metrics import Mean, MetricValue, Totals
+from .._experiment.metrics import Mean, MetricValue
+from .._experiment.totals import Totals
 from .._programs.explain import hooks_explained
 from .._programs.metrics import on_device
 from .._programs.program_set import ProgramSet

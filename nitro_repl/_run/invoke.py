@@ -17,8 +17,9 @@ from ..errors import MagicError, suggest
 from . import registry
 from .compare import compare
 from .comparison import Comparison
+from .help import Help, help_text
 from .nitro import Nitro
-from .verbs import Help, Verb, help_text
+from .verb import Verb
 
 
 @dataclasses.dataclass(frozen=True)

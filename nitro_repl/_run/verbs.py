@@ -6,77 +6,8 @@ that name.
 
 from __future__ import annotations
 
-import dataclasses
-from typing import Any, Literal
-
-from rich.console import RenderableType
-from rich.text import Text
-
-from .._text import View
 from ..errors import MagicError, suggest
-from .settings import SETTINGS
-
-Kind = Literal["word", "words", "fields", "option", "flag", "settings"]
-Target = Literal["module", "run", "handle"]
-
-
-@dataclasses.dataclass(frozen=True)
-class Parameter:
-    """What a verb takes.
-
-    Attributes:
-        name: Its name, as the Python method has it.
-        kind: How it is written: a positional word or any number of them,
-            `name=value` fields, `--name value` options, `--name` flags, or the
-            `--name value` settings of `Nitro`.
-        summary: One line for people.
-        type: What its value is; words of type `str` are taken as they stand.
-        required: Whether it must be given.
-        offers: What completes it: experiments, splits, programs, values, runs, verbs
-            or variables.
-    """
-
-    name: str
-    kind: Kind
-    summary: str
-    type: Any = str
-    required: bool = False
-    offers: str = ""
-
-    @property
-    def usage(self) -> str:
-        """The parameter as a line of usage shows it."""
-        name = self.name.replace("_", "-")
-        written = {
-            "word": self.name.upper(),
-            "words": f"{self.name.upper()} ...",
-            "fields": "NAME=VALUE ...",
-            "option": f"--{name} {self.name.upper()}",
-            "flag": f"--{name}",
-            "settings": "--SETTING [VALUE] ...",
-        }[self.kind]
-        return written if self.required else f"[{written}]"
-
-
-@dataclasses.dataclass(frozen=True)
-class Verb:
-    """One verb: what it does, what it takes, whose method it is, what comes back."""
-
-    name: str
-    summary: str
-    target: Target
-    returns: str
-    parameters: tuple[Parameter, ...] = ()
-
-    @property
-    def usage(self) -> str:
-        """The verb with its parameters, as it is written after `%nitro`."""
-        return " ".join([self.name, *(p.usage for p in self.parameters)])
-
-    def take(self, kind: Kind) -> tuple[Parameter, ...]:
-        """The parameters of one kind."""
-        return tuple(p for p in self.parameters if p.kind == kind)
-
+from .verb import Parameter, Verb
 
 _SPLIT = "name of a split, such as val"
 _RUN = Parameter("run", "option", "which run, if not the current one", offers="runs")
@@ -267,38 +198,6 @@ VERBS: dict[str, Verb] = {
 }
 
 
-class Help(View):
-    """The verbs, or one of them in full; generated from the table."""
-
-    def __init__(self, text: str):
-        self.text = text
-
-    def __rich__(self) -> RenderableType:
-        return Text(self.text)
-
-
-def help_text(name: str = "") -> str:
-    """Explain one verb, or list them all.
-
-    Raises:
-        MagicError: There is no such verb.
-    """
-    if not name:
-        rows = [f"  {verb.name:<10}{verb.summary}" for verb in VERBS.values()]
-        return "\n".join([_INTRODUCTION, *rows, "", _NOTATION])
-    verb = find_verb(name)
-    lines = [
-        f"%nitro {verb.usage}",
-        "",
-        f"{verb.summary[0].upper()}{verb.summary[1:]}.",
-    ]
-    if verb.parameters:
-        lines += ["", *(f"  {p.usage:<24} {p.summary}" for p in verb.parameters)]
-    if verb.take("settings"):
-        lines += ["", *_settings_help()]
-    return "\n".join([*lines, "", f"Returns: {verb.returns}"])
-
-
 def find_verb(name: str) -> Verb:
     """The verb of that name.
 
@@ -310,22 +209,3 @@ def find_verb(name: str) -> Verb:
         fix = f"{meant}{'' if meant.endswith('?') else '.'} See %nitro help"
         raise MagicError(f"there is no verb `{name}`", fix=fix)
     return VERBS[name]
-
-
-_INTRODUCTION = "%nitro VERB: train JAX experiments live.\n\nVerbs:"
-_NOTATION = """\
-Fields are name=value, settings and options --name value. Values are Python literals;
-bare words are strings where a string is expected. `%nitro help VERB` says more."""
-
-
-def _settings_help() -> list[str]:
-    flags = [_option(name) for name, kind in SETTINGS.items() if kind is bool]
-    valued = [_option(name) for name, kind in SETTINGS.items() if kind is not bool]
-    return [
-        f"Settings with a VALUE: {', '.join(valued)}",
-        f"Flags, without one: {', '.join(flags)} ({flags[0]}=False turns it off)",
-    ]
-
-
-def _option(name: str) -> str:
-    return "--" + name.replace("_", "-")

@@ -11,11 +11,11 @@ from nitro_repl._experiment.metrics import (
     Mean,
     Min,
     Sum,
-    Totals,
     as_metric,
     as_metrics,
     flat,
 )
+from nitro_repl._experiment.totals import Totals
 from nitro_repl.errors import MetricError
 
 

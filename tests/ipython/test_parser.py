@@ -7,6 +7,7 @@ import pytest
 from nitro_repl._ipython.literals import literal
 from nitro_repl._ipython.parser import parse, tokenize, usage_line
 from nitro_repl._run import registry, verbs
+from nitro_repl._run.help import help_text
 from nitro_repl.errors import MagicError, NitroError
 
 
@@ -159,7 +160,7 @@ def test_a_line_that_cannot_be_read_is_one_line_of_error(line, message, namespac
 
 
 def test_the_help_of_train_tells_flags_from_settings_with_a_value():
-    text = verbs.help_text("train")
+    text = help_text("train")
     [valued] = [line for line in text.splitlines() if "VALUE:" in line]
     [flags] = [line for line in text.splitlines() if line.startswith("Flags")]
     assert "--seed" in valued
