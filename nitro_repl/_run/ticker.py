@@ -5,18 +5,16 @@ A sink that fails is warned about once and dropped; the run never notices.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
-import contextvars
 import sys
-import threading
 from collections.abc import Iterator
 from typing import Any, Protocol, TextIO
 
 from .._text import said, warn, write
+from . import companion
 
 REFRESH_S = 0.25
-_JOIN_S = 2.0
+_THREAD = "nitro-progress"
 
 
 class Sink(Protocol):
@@ -34,9 +32,6 @@ class Sink(Protocol):
 class Ticker:
     """One daemon thread that copies a run's progress to a sink until the run ends.
 
-    The thread runs in a copy of the caller's context, so that what it shows belongs
-    to the cell that made it.
-
     Args:
         run: Anything with `id`, `live` and `progress()`.
         sink: Where the line goes.
@@ -48,40 +43,30 @@ class Ticker:
         self._sink = sink
         self._refresh = max(refresh, REFRESH_S)
         self._shown = ""
-        self._ending = threading.Event()
-        self._thread = threading.Thread(
-            target=contextvars.copy_context().run,
-            args=(self._copy,),
-            name="nitro-progress",
-            daemon=True,
-        )
+        self._thread = companion.Companion(self._copy, _THREAD)
 
     def start(self) -> Ticker:
         """Show the first line at once, the others from the thread."""
         if self._turn():
-            _tickers.add(self)
             self._thread.start()
         return self
 
     def stop(self) -> None:
         """Show the last line and end the thread, though the run may go on."""
-        self._ending.set()
-        if self._thread.is_alive() and self._thread is not threading.current_thread():
-            self._thread.join(_JOIN_S)
+        self._thread.stop()
 
     def _copy(self) -> None:
         going = True
         while going:
-            self._ending.wait(self._refresh)
+            self._thread.ending.wait(self._refresh)
             going = self._turn()
-        _tickers.discard(self)
 
     def _turn(self) -> bool:
         """Show the line of this moment; false when it was the last."""
         try:
             # Asked before the line is made: a run that ends in between is live here
             # and gets a turn more, so that the last line has the last values.
-            live = self.run.live and not self._ending.is_set()
+            live = self.run.live and not self._thread.ending.is_set()
             line = str(self.run.progress())
             if not live:
                 self._sink.close(line)
@@ -132,14 +117,6 @@ def terminal_line(run: Any, stream: TextIO | None = None) -> Iterator[None]:
         ticker.stop()
 
 
-_tickers: set[Ticker] = set()
-
-
 def stop_all() -> None:
     """End every progress line of this process."""
-    for ticker in list(_tickers):
-        ticker.stop()
-
-
-# A thread that still writes while the interpreter ends can abort the process.
-atexit.register(stop_all)
+    companion.stop_all(_THREAD)
