@@ -75,13 +75,6 @@ class History:
             name: float(column[0]) for name, column in columns.items() if len(column)
         }
 
-    def truncate(self, split: str, step: float) -> None:
-        """Keep the rows whose "step" is at most `step`."""
-        with self._lock:
-            table = self._tables.get(split)
-            if table:
-                table.keep_until(step)
-
 
 class _Table:
     """Columns with room to grow, and the rows that are not in them yet."""
@@ -98,13 +91,6 @@ class _Table:
         self.settle()
         window = slice(*slice(since, None).indices(self._size))
         return {name: column[window].copy() for name, column in self._columns.items()}
-
-    def keep_until(self, step: float) -> None:
-        kept = self.columns(0)
-        if "step" in kept:
-            chosen = kept["step"] <= step
-            self._columns = {name: column[chosen] for name, column in kept.items()}
-            self._size = int(chosen.sum())
 
     def settle(self) -> None:
         """Move the waiting rows into the columns; more may come meanwhile."""

@@ -87,10 +87,6 @@ def _file_of(target: Any) -> pathlib.Path:
     return pathlib.Path(os.path.realpath(found))
 
 
-def _is_module_name(target: str) -> bool:
-    return not target.endswith(".py") and os.sep not in target
-
-
 def _file_of_name(name: str) -> str | None:
     module = sys.modules.get(name)
     if module is not None:

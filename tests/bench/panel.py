@@ -26,33 +26,15 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.browser import lab, pages
 from tests.browser.shown import Shown
 from tests.browser.test_live_page import comm_messages
+from tests.browser.tiny import tiny
 
-SETUP = """
-%load_ext nitro_repl
-import statistics, time
-import numpy as np
-from flax import nnx
-import nitro_repl as nitro
-from nitro_repl._widgets.panel import Panel
-rng = np.random.default_rng(0)
-rows = [{"x": rng.normal(size=(8, 4)).astype("float32")} for _ in range(200)]
-
-class Tiny(nitro.Experiment):
-    smoothing: nitro.Device[float] = nitro.field(0.1, bounds=(0.0, 1.0))
-    max_steps: int = 100_000_000
-    eval_every: int = 1000
-    fuse: bool = True
-    def build_data(self):
-        return {"train": rows, "val": rows[:2]}
-    def build_model(self, rngs):
-        return nnx.Linear(4, 3, rngs=rngs)
-    def forward(self, model, *, x):
-        return model(x)
-    def loss(self, outputs):
-        return self.smoothing + (outputs ** 2).mean()
-    def train_metrics(self, outputs):
+SETUP = (
+    tiny(200, max_steps=100_000_000, eval_every=1000, fuse=True)
+    + """    def train_metrics(self, outputs):
         return {"a_loss": outputs.mean() ** 2, "b_loss": outputs.std()}
 
+import statistics
+from nitro_repl._widgets.panel import Panel
 turns, own = [], Panel._turn
 def timed(panel):
     wall, cpu = time.perf_counter(), time.thread_time()
@@ -62,6 +44,7 @@ def timed(panel):
         turns.append((time.perf_counter() - wall, time.thread_time() - cpu))
 Panel._turn = timed
 """
+)
 TRAIN = """
 run = %nitro train Tiny
 _ = run.advance(19_500)

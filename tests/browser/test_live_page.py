@@ -11,30 +11,11 @@ from nbconvert import HTMLExporter
 
 from tests.browser import lab
 from tests.browser.shown import Shown
+from tests.browser.tiny import tiny
 
 pytestmark = pytest.mark.browser
 
-IMPORTS = """
-%load_ext nitro_repl
-import time
-import numpy as np
-from flax import nnx
-import nitro_repl as nitro
-rng = np.random.default_rng(0)
-rows = [{"x": rng.normal(size=(8, 4)).astype("float32")} for _ in range(20)]
-
-class Tiny(nitro.Experiment):
-    smoothing: nitro.Device[float] = nitro.field(0.1, bounds=(0.0, 1.0))
-    max_epochs: int = 1_000_000
-    def build_data(self):
-        return {"train": rows, "val": rows[:2]}
-    def build_model(self, rngs):
-        return nnx.Linear(4, 3, rngs=rngs)
-    def forward(self, model, *, x):
-        return model(x)
-    def loss(self, outputs):
-        return self.smoothing + (outputs ** 2).mean()
-"""
+IMPORTS = tiny(20, max_epochs=1_000_000)
 # Slow enough that all its points are kept, and that the page has time for itself.
 TRAIN = """
 run = %nitro train Tiny

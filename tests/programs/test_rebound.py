@@ -15,19 +15,9 @@ import numpy as np
 import pytest
 from cells import Outcomes, by_hand, losses, same, tiny
 from counting import count_compiles
+from formulas import FORWARD, LOSS
 
 import nitro_repl as nitro
-
-LOSS = """
-class Tiny(Tiny):
-    def loss(self, logits, *, y):
-        {}
-"""
-FORWARD = """
-class Tiny(Tiny):
-    def forward(self, model, *, x):
-        {}
-"""
 
 
 class Case(NamedTuple):

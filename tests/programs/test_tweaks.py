@@ -14,19 +14,10 @@ import numpy as np
 import pytest
 from cells import Notebook, Outcomes, by_hand, losses, same, tiny
 from counting import count_compiles
+from formulas import FORWARD, LOSS
 
 import nitro_repl as nitro
 
-LOSS = """
-class Tiny(Tiny):
-    def loss(self, logits, *, y):
-        {}
-"""
-FORWARD = """
-class Tiny(Tiny):
-    def forward(self, model, *, x):
-        {}
-"""
 OPTIMIZER = """
 class Tiny(Tiny):
     def optimizer(self, hp):

@@ -57,8 +57,6 @@ def test_a_split_without_rows_is_empty():
     assert history.last("val") == {}
     assert history.count("val") == 0
     assert history.splits() == ()
-    history.truncate("val", 3)
-    assert history.splits() == ()
 
 
 def test_columns_are_copies():
@@ -88,18 +86,6 @@ def test_only_new_rows_can_be_asked_for():
     history = filled(300)
     assert history.columns("train", since=298)["step"].tolist() == [298, 299]
     assert history.columns("train", since=300)["step"].tolist() == []
-
-
-@pytest.mark.parametrize("n", [5, 600])
-def test_truncating_keeps_the_rows_up_to_a_step_and_appending_goes_on(n):
-    history = filled(n)
-    history.truncate("train", 3)
-    assert history.columns("train")["step"].tolist() == [0, 1, 2, 3]
-    history.append("train", {"step": 4, "loss": -1.0})
-    assert history.columns("train")["loss"].tolist() == [0, 0.5, 1, 1.5, -1]
-    history.truncate("train", -1)
-    assert history.count("train") == 0
-    assert history.last("train") == {}
 
 
 def test_numpy_and_jax_scalars_are_values_too():
