@@ -43,7 +43,6 @@ from .schedules import check_horizon
 from .settings import resolve, with_derived
 from .setup import build, check
 from .start import check_ends, check_start, followed
-from .ticker import terminal_line
 
 
 class Nitro:
@@ -186,9 +185,6 @@ class Nitro:
             run.reschedule(horizon)
         self._say_if_stale()
         run.begin(paused=paused, foreground=not background)
-        if not background:
-            with terminal_line(run):
-                run.in_foreground()
         return run
 
     def validate(self, params: str | None = None) -> dict[str, Any]:

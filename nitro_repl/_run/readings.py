@@ -33,6 +33,7 @@ from .unseen import unseen
 from .value_rows import value_rows
 
 if TYPE_CHECKING:
+    from .life import Life
     from .loop import Loop
     from .nitro import Nitro
     from .swap import Swapper
@@ -45,12 +46,25 @@ class Readings:
     id: str
     handle: Nitro
     record: Record
-    phase: str
-    exception: BaseException | None
     note: str
+    _life: Life
     _loop: Loop
     _worker: Worker
     _swapper: Swapper
+
+    @property
+    def phase(self) -> str:
+        """What it does, or how it ended.
+
+        "starting", "compiling <program>", "stepping", "evaluating" or "paused", and at
+        the end "done", "stopped" or "failed".
+        """
+        return self._life.phase
+
+    @property
+    def exception(self) -> BaseException | None:
+        """What ended it, None while all is well."""
+        return self._life.exception
 
     @property
     def step(self) -> int:

@@ -7,7 +7,6 @@ half a step and nothing a caller does can touch live buffers.
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -20,15 +19,14 @@ from .._experiment.base import preset_of
 from .._programs.report import Reasons
 from .._programs.spec import Asker
 from .._text import tell
-from ..errors import NitroError, RunError
-from . import registry
+from ..errors import RunError
 from .asking import asker
 from .binding import metadata
 from .boundary import evaluating
 from .call import call
 from .changes import Change, reschedule, set_values, unset_value, wishes
 from .commands import LATER, Command, Mailbox
-from .failure import describe
+from .life import Life
 from .listeners import Listener, Listeners
 from .loading import leaves_of
 from .loop import Loop
@@ -38,12 +36,11 @@ from .schedules import Schedules
 from .start import new_loop
 from .status import ENDED
 from .swap import Swapper
+from .ticker import terminal_line
 from .worker import Worker
 
 if TYPE_CHECKING:
     from .nitro import Nitro
-
-_STANDS_S = 1.0  # if it compiles for longer, it goes on doing so behind the prompt
 
 
 class Run(Readings):
@@ -52,9 +49,6 @@ class Run(Readings):
     Attributes:
         id: Name of its directory.
         handle: The `Nitro` it came from.
-        exception: What ended it, None while all is well.
-        phase: "starting", "compiling <program>", "stepping", "evaluating", "paused",
-            and at the end "done", "stopped" or "failed".
     """
 
     def __init__(self, handle: Nitro, followed: Schedules):
@@ -73,15 +67,11 @@ class Run(Readings):
         remember(handle.hooks.functions.values())
         self.id = self.record.id
         self.journal, self.log = self.record.journal, self.record.log
-        self.phase = "starting"
-        self.exception: BaseException | None = None
         self.note = ""
-        self._foreground = False
         self.listeners = Listeners(self)
-        self._published = ""
         self.mailbox = Mailbox()
-        self._starting = threading.Lock()
         self._loop = new_loop(handle, self, self.record, followed)
+        self._life = Life(self, self._loop)
         self._worker = Worker(self.id, self._loop, self.mailbox, self._end)
         self._swapper = Swapper(self, self._loop, self._worker)
 
@@ -336,27 +326,11 @@ class Run(Readings):
     # ---- for the handle
 
     def begin(self, *, paused: bool, foreground: bool) -> None:
-        """Start the worker, or go on if there is one."""
-        with self._starting:
-            if self.live:
-                if not paused:
-                    self.resume()
-                return
-            self._loop.paused, self._loop.stopping = paused, False
-            self._loop.trouble = None
-            self._foreground, self._loop.attended = foreground, not foreground
-            self.exception = None
-            self.phase = "starting"
-            registry.add(self)
-            self._worker.start()
-        if paused and not foreground:
-            self._stand()
-
-    def _stand(self) -> None:
-        """Wait a moment for a paused start: what comes next then finds it standing."""
-        with contextlib.suppress(RunError, TimeoutError):
-            reply = self._worker.post("train", lambda loop, command: None)
-            reply.result(_STANDS_S)
+        """Start the worker, or go on if there is one; in the foreground, wait."""
+        self._life.begin(self._worker, paused=paused, foreground=foreground)
+        if foreground:
+            with terminal_line(self):
+                self._life.wait_in_foreground(self._worker)
 
     def reschedule(self, horizon: int) -> None:
         """Make the schedules anew, for another number of optimizer steps.
@@ -373,16 +347,6 @@ class Run(Readings):
         """Let a run that has done all its steps do as many again."""
         self._loop.max_steps = None if steps is None else self._loop.step + steps
 
-    def in_foreground(self) -> None:
-        """Wait as a script does: an interrupt stops gracefully, a second one aborts."""
-        try:
-            self._worker.wait()
-        except KeyboardInterrupt:
-            tell(f"stopping run {self.id} at the next step; interrupt again to abort")
-            self.stop()
-        if self.exception is not None:
-            raise self.exception
-
     def asker(self) -> Asker:
         """Who looks a program up, for the events."""
         name = type(self.handle.experiment).__name__
@@ -393,41 +357,13 @@ class Run(Readings):
 
     def set_phase(self, phase: str) -> None:
         """Say what the run does; its end is the last word."""
-        if self.phase not in ENDED:
-            self.phase = phase
-            self._publish()
-
-    def _publish(self) -> None:
-        """Tell who listens to phases of a new one, on the worker."""
-        if self.phase != self._published:
-            self._published = self.phase
-            self.listeners.emit("phase")
+        self._life.set_phase(phase)
 
     def _end(self, error: BaseException | None) -> None:
         """Write down how it ended, on the worker."""
-        loop = self._loop
-        if error is None:
-            self.phase = "stopped" if loop.stopping else "done"
-            loop.advance.end()
-        else:
-            self._fail(error)
-        self._publish()
-        self.listeners.emit("end")
+        self._life.end(error)
         self._swapper.end()
-        self.record.end(self.phase, loop.step)
-
-    def _fail(self, error: BaseException) -> None:
-        if isinstance(error, NitroError):
-            error.__traceback__ = None  # our frames; the user's are in its cause
-        self.exception, self.phase = error, "failed"
-        self._loop.advance.end(error)
-        if not self._foreground:
-            step = self._loop.step
-            self.log.tell(
-                f"run {self.id} failed at step {step}; its state is kept.\n"
-                f"{describe(error)}",
-                bad=True,
-            )
+        self.record.end(self.phase, self._loop.step)
 
     def _journaled(
         self, change: Callable[[Loop], Change]

@@ -55,7 +55,7 @@ class Panel:
         self._connected = False
         self._shown = False
         self._widget = widget(f"panel of run {run.id}", self._on_message)
-        self.pinned = pin(getattr(self._widget, "comm", None))
+        pin(getattr(self._widget, "comm", None))
         self._pump = Pump(self._turn, f"the panel of run `{run.id}`")
         self._listener = run.on("phase", self._on_phase)
 

@@ -76,7 +76,7 @@ def test_a_run_that_failed_shows_the_frames_of_the_user(book):
     try:
         raise ValueError("it broke")
     except ValueError as error:
-        run.exception = error
+        run._life.exception = error
     shown = repr(Dash(run).now())
     assert "in test_a_run_that_failed" in shown
     assert "ValueError: it broke" in shown

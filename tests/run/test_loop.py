@@ -146,7 +146,7 @@ def test_the_rate_and_the_time_left_are_never_below_zero(book, monkeypatch):
     assert all(now.rate is None or now.rate > 0 for now in seen)
     assert all(now.eta_s is None or now.eta_s > 0 for now in seen)
     assert any(now.eta_s for now in seen)
-    run._loop.pace.rate, run.phase = -1.25, "stepping"
+    run._loop.pace.rate, run._life.phase = -1.25, "stepping"
     assert run.progress().eta_s is None
 
 
