@@ -16,10 +16,12 @@ import optax
 
 from .._text import tell
 from .._where import place
-from ..errors import ExperimentError, FieldError, HookError, suggest
+from ..errors import FieldError, HookError, suggest
 from . import figures
-from .fields import MISSING, Field, Residency, collect_fields, field
+from .declarations import check_declaration, with_inherited
+from .fields import MISSING, Field, collect_fields, field
 from .hooks import HOOKS, HOST_SETTINGS, is_program, uses_bare_super
+from .presets import preset_values
 from .program import mark
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -56,20 +58,13 @@ class Experiment:
         body = _class_body_frame()
         own = collect_fields(cls, body.f_globals, body.f_locals)
         for name, declared in own.items():
-            _check_declaration(cls, declared)
+            check_declaration(cls, declared)
             if declared.default is MISSING:
                 if name in cls.__dict__:
                     delattr(cls, name)
             else:
                 setattr(cls, name, declared.default)
-        inherited: dict[str, Field] = {}
-        for base in reversed(cls.__mro__[1:]):
-            inherited.update(vars(base).get("__fields__", {}))
-        merged = {**inherited, **own}
-        cls.__fields__ = {
-            name: _plain_override(cls, declared, own)
-            for name, declared in merged.items()
-        }
+        cls.__fields__ = with_inherited(cls, own)
         cls.__attached__ = {}
         _say_dropped(cls, body.f_locals.get(cls.__name__))
 
@@ -154,26 +149,7 @@ class Experiment:
             >>> Digits.from_preset("big").width
             512
         """
-        known = getattr(cls, "presets", {})
-        known = known() if callable(known) else known
-        where = f"{cls.__name__}.presets"
-        if not isinstance(known, Mapping) or name not in known:
-            names = known if isinstance(known, Mapping) else ()
-            raise FieldError(
-                f"`{cls.__name__}` has no preset `{name}`",
-                where=where,
-                fix=suggest(str(name), names)
-                if names
-                else f'presets = {{"{name}": {{"field": value}}}}',
-            )
-        values = known[name]
-        for key in values:
-            if key not in cls.__fields__:
-                raise FieldError(
-                    f"the preset `{name}` gives `{key}`, which is no field",
-                    where=where,
-                    fix=suggest(str(key), cls.__fields__),
-                )
+        values = preset_values(cls, name)
         made = cls(**{**values, **overrides})
         made.__dict__["_preset"] = name
         made.__dict__["_overridden"] = frozenset(overrides)
@@ -262,9 +238,6 @@ class Experiment:
         return figures.save(figure, stem)
 
 
-_RESERVED = {"hook", "replace", "from_preset", "presets", "training", "key"}
-
-
 def preset_of(experiment: Experiment) -> str:
     """The preset that an experiment began with, or ""."""
     return experiment.__dict__.get("_preset", "")
@@ -288,41 +261,6 @@ def _say_dropped(cls: type[Experiment], before: Any) -> None:
             f"nitro: this {cls.__name__} is a new class, without the hooks attached to "
             f"the one before: {hooks}; run those cells again to attach them"
         )
-
-
-def _check_declaration(cls: type, declared: Field) -> None:
-    required = {hook.name for hook in HOOKS.values() if hook.required}
-    if declared.name in required | _RESERVED:
-        raise ExperimentError(
-            f"`{declared.name}` is reserved and cannot be a field",
-            where=cls.__name__,
-            fix="choose another name",
-        )
-    if declared.name == "seed" and declared.residency is Residency.GRAPH_CONST:
-        raise ExperimentError(
-            "the seed may not be a GraphConst: each seed would be a new program",
-            where=f"{cls.__name__}.seed",
-            fix="write `seed: int = 0`",
-        )
-
-
-def _plain_override(cls: type, declared: Field, own: dict[str, Field]) -> Field:
-    """Let `width = 64` in a subclass body override an inherited field's default."""
-    if declared.name in own or declared.name not in cls.__dict__:
-        return declared
-    value = cls.__dict__[declared.name]
-    if callable(value) or isinstance(value, property | classmethod | staticmethod):
-        return declared
-    return Field(
-        declared.name,
-        declared.residency,
-        declared.type,
-        value,
-        None,
-        declared.bounds,
-        declared.log,
-        declared.doc,
-    )
 
 
 def _short(value: Any) -> str:

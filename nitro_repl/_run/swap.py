@@ -8,20 +8,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
-
-import jax
 
 from .._code.arrays import light_look
 from .._code.texts import remember
 from .._experiment.hooks import Hooks
 from .._programs.ledger import Looked, changes
-from .._programs.optimizer_state import carried, carry_over
 from .._programs.program_set import ProgramSet
 from .._programs.report import Reasons
-from .._programs.spec import Asker, Program
+from .._programs.spec import Asker
 from ..errors import RunError, SwapError, suggest
 from . import asking, host_hooks, registry
 from .commands import Command
@@ -32,8 +29,9 @@ from .plan import PROGRAM_HOOKS, Plan, newest, newest_experiment
 from .requests import Bound, Request, Requests
 from .schedules import schedules
 from .settings import newly_said
-from .setup import check, optimizer_state, place
+from .setup import check
 from .surroundings import Surroundings
+from .switch import Kept, take_optimizer
 from .turns import short_turns
 from .unseen import tell_unseen
 from .worker import Worker
@@ -43,16 +41,6 @@ if TYPE_CHECKING:
     from .run import Run
 
 _UNDO_KEPT = 8
-
-
-@dataclass(frozen=True)
-class _Kept:
-    """What a run stepped with before a swap, to go back to."""
-
-    plan: Plan
-    programs: ProgramSet
-    bound: Bound
-    step: int = 0
 
 
 class Swapper:
@@ -73,7 +61,7 @@ class Swapper:
         self._loop = loop
         self._requests = Requests(self._show)
         self._bound: Bound = {}
-        self._before: list[_Kept] = []
+        self._before: list[Kept] = []
         self.begun = self._plan = replace(
             run.handle.plan,
             blueprint=loop.programs.blueprint,
@@ -305,12 +293,12 @@ class Swapper:
             names = {p.name for p in (*loop.programs.programs, *made.programs)}
             settings = self._run.handle.settings
             hooks = host_hooks.changed(self._plan, plan, settings, names)
-            notes = [*plan.notes, *hooks, *_take_optimizer(loop, plan)]
-            kept = _Kept(self._plan, loop.programs, self._bound, loop.step)
+            notes = [*plan.notes, *hooks, *take_optimizer(loop, plan)]
+            kept = Kept(self._plan, loop.programs, self._bound, loop.step)
             if asked.undo:
                 gone = self._before.pop()
                 notes.insert(0, f"back to the code before the swap of step {gone.step}")
-            elif notes or bound != self._bound or _differ(kept, plan, made):
+            elif notes or bound != self._bound or kept.differs(plan, made):
                 self._before.append(kept)
                 del self._before[:-_UNDO_KEPT]
             before, loop.programs, loop.values = loop.programs, made, plan.values
@@ -338,28 +326,3 @@ class Swapper:
     def _take(self, programs: tuple[str, ...] | None, bound: Bound) -> Plan:
         settings = self._run.handle.settings
         return newest(self._plan, self._loop.values, settings, programs, bound)
-
-
-def _differ(kept: _Kept, plan: Plan, made: ProgramSet) -> bool:
-    """Whether there is anything to go back to: other hooks, or other programs."""
-    mine, its = kept.programs.programs, made.programs
-    return (
-        dict(kept.plan.hooks) != dict(plan.hooks)
-        or len(mine) != len(its)
-        or not all(map(Program.computes, mine, its))
-    )
-
-
-def _take_optimizer(loop: Loop, plan: Plan) -> list[str]:
-    """Make the optimizer state fit the new optimizer; say what became of it."""
-    new, old = plan.blueprint, loop.programs.blueprint
-    if (new.opt, new.opt_avals) == (old.opt, old.opt_avals):
-        return []
-    carry = loop.carry
-    fresh = optimizer_state(new, carry.params, carry.state, plan.values)
-    before = jax.tree.unflatten(old.opt, carry.opt)
-    manual = new.hooks.manual or old.hooks.manual
-    taken = carry_over(before, fresh) if manual else carried(before, fresh)
-    leaves = place(tuple(jax.tree.leaves(taken.state)), loop.values.device)
-    loop.carry = loop.carry._replace(opt=leaves)
-    return [f"optimizer state: {taken}"]
