@@ -5,7 +5,7 @@ Looked up once for each; after that a step only compares shapes and settings.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -20,9 +20,10 @@ from .blueprint import Batch, Blueprint
 from .by_shape import ByShape, Key
 from .cache import ProgramCache
 from .key import Source, aval, struct, thread_settings
+from .made import Made
 from .method import Given, method, method_clock
 from .pins import Pins
-from .rows import as_weak_as, differ_in_rows, rows_of, with_rows
+from .preparation import prepare
 from .spec import Asker, Program, Spec
 from .standing import Standing, stale_names, standing
 from .step import EvalStep, TrainStep
@@ -64,11 +65,12 @@ class ProgramSet:
         self.fuse, self.joint = fuse, joint
         self._cache = cache
         self._asker = asker
-        self._train = ByShape("train", self._make_train)
-        self._eval = ByShape("eval", self._make_eval)
-        self._value = ByShape("value", self._make_value)
-        self._methods: dict[str, ByShape[EvalStep]] = {}
-        self._metrics = ByShape("metrics", self._make_metrics)
+        self.made = Made(
+            train=ByShape("train", self._make_train),
+            eval=ByShape("eval", self._make_eval),
+            value=ByShape("value", self._make_value),
+            metrics=ByShape("metrics", self._make_metrics),
+        )
         self._pins = Pins()
         self.look = look or self._source(blueprint)
         self._prepares = False
@@ -83,22 +85,22 @@ class ProgramSet:
     def train(self, *batches: Avals) -> TrainStep:
         """The train step for micro-batches with these shapes."""
         key = (thread_settings(), tuple(map(batch_signature, batches)))
-        found = self._train.get(key)
-        return found or self._made(self._train, key, *map(_structs, batches))
+        found = self.made.train.get(key)
+        return found or self._made(self.made.train, key, *map(_structs, batches))
 
     def evaluation(self, batch: Avals) -> EvalStep:
         """The eval program for a batch with these shapes."""
         key = (thread_settings(), batch_signature(batch))
-        found = self._eval.get(key)
-        return found or self._made(self._eval, key, _structs(batch))
+        found = self.made.eval.get(key)
+        return found or self._made(self.made.eval, key, _structs(batch))
 
     def value(self, outputs: Any, batch: Avals) -> EvalStep:
         """The value-only loss for outputs and a batch with these shapes."""
-        return self._of_outputs(self._value, outputs, batch)
+        return self._of_outputs(self.made.value, outputs, batch)
 
     def metrics(self, outputs: Any, batch: Avals) -> EvalStep:
         """The compiled `metrics` for outputs and a batch with these shapes."""
-        return self._of_outputs(self._metrics, outputs, batch)
+        return self._of_outputs(self.made.metrics, outputs, batch)
 
     def _of_outputs(
         self, steps: ByShape[EvalStep], outputs: Any, batch: Avals
@@ -115,7 +117,7 @@ class ProgramSet:
     def call(self, given: Given) -> EvalStep:
         """The program of a `@nitro.program` method for such arguments."""
         made = ByShape(given.name, self._make_method)
-        steps = self._methods.setdefault(given.name, made)
+        steps = self.made.methods.setdefault(given.name, made)
         key = (thread_settings(), given.signature)
         return steps.get(key) or self._made(steps, key, given)
 
@@ -131,77 +133,14 @@ class ProgramSet:
         self.renewed()
         self._prepares = True
         try:
-            self._prepare(like, first)
+            prepare(self, like, first)
         finally:
             self._prepares = False
-
-    def _prepare(self, like: ProgramSet, first: FirstBatches) -> None:
-        now = thread_settings()
-        available, avals = first["train"]
-        names = self.batch_fields.train(available)
-        for batches in like._train.shapes(now):
-            known = [_known(names, batch, avals) for batch in batches]
-            if all(fields is not None for fields in known):
-                self.train(*(fields for fields in known if fields is not None))
-        self._prepare_evaluation(like, *first.get("val", first["train"]))
-        methods = self.blueprint.hooks.programs()
-        for name, steps in like._methods.copy().items():
-            for (given,) in steps.shapes(now) if name in methods else ():
-                if self.blueprint.route(name).takes(given.names):  # else called anew
-                    self.call(given)
-        if metrics.on_device(self.blueprint):
-            self._prepare_metrics(like)
-
-    def _prepare_evaluation(
-        self, like: ProgramSet, available: tuple[str, ...], avals: Avals
-    ) -> None:
-        now = thread_settings()
-        for (batch,) in like._eval.shapes(now):
-            names = self.batch_fields.eval("forward", available, "val")
-            fields = _known(names, batch, avals)
-            if fields is not None:
-                self.evaluation(fields)
-        for outputs, batch in like._value.shapes(now):
-            made = self._outputs_now(outputs, like)
-            fields = _known(
-                self.batch_fields.eval("loss", available, "val"), batch, avals
-            )
-            if made is not None and fields is not None:
-                self.value(made, fields)
-
-    def _prepare_metrics(self, like: ProgramSet) -> None:
-        wanted = self.blueprint.route("metrics")
-        for outputs, fields in like._metrics.shapes(thread_settings()):
-            made = self._outputs_now(outputs, like)
-            # One that takes other fields now is made when an evaluation has them.
-            if made is not None and fields.keys() >= {*wanted.required}:
-                self.metrics(made, fields)
-
-    def _outputs_now(self, outputs: Any, like: ProgramSet) -> Any:
-        """Avals of what eval gives for the rows of another set's outputs."""
-        for key, step in self._eval.items():
-            before = dict(like._eval.items()).get(key)
-            if before is None or not differ_in_rows(outputs, before.out):
-                continue
-            made = with_rows(step.out, rows_of(outputs), rows_of(before.out))
-            if jax.tree.structure(made) != jax.tree.structure(outputs):
-                return made  # a new `forward` gives other outputs
-            return jax.tree.map(as_weak_as, made, outputs)
-        return None
 
     @property
     def programs(self) -> tuple[Program, ...]:
         """Every program in use, in the order they run."""
-        order = (
-            "step", "grad", "forward", "loss", "backward", "optimizer", "eval",
-            "metrics",
-        )  # fmt: skip
-        own = (self._train, self._eval, self._value, self._metrics)
-        kinds = (*own, *self._methods.copy().values())
-        steps = [step for kind in kinds for _, step in kind.items()]
-        used = {p.key: p for step in steps for p in step.programs}
-        place = {name: number for number, name in enumerate(order)}
-        return tuple(sorted(used.values(), key=lambda p: place.get(p.name, len(order))))
+        return self.made.programs
 
     @property
     def variant(self) -> dict[str, dict[str, Any]]:
@@ -272,8 +211,8 @@ class ProgramSet:
             "value": ("loss", "step", "grad"),
         }
         known: ByShape[Any] = steps
-        if self._train.items() and steps.kind in (*names, "train"):
-            known = self._train
+        if self.made.train.items() and steps.kind in (*names, "train"):
+            known = self.made.train
         if (newest := known.newest()) is None:
             return False
         before, shapes = newest
@@ -354,17 +293,6 @@ class ProgramSet:
 def batch_signature(batch: Avals) -> Hashable:
     """Names, shapes and dtypes of a batch with sorted names."""
     return tuple([(name, array.shape, array.dtype) for name, array in batch.items()])
-
-
-def _known(names: Iterable[str], batch: Avals, first: Avals) -> Avals | None:
-    """Avals of fields in batches of a shape: by those known, or as in a first batch."""
-    wanted = tuple(names)
-    if all(name in batch for name in wanted):
-        return {name: batch[name] for name in wanted}
-    both = batch.keys() & first.keys()
-    if any(aval(batch[name]) != aval(first[name]) for name in both):
-        return None  # of another length: found when such a batch comes
-    return {name: first[name] for name in wanted}
 
 
 def _structs(batch: Avals) -> Batch:

@@ -54,11 +54,7 @@ class Readings:
 
     @property
     def phase(self) -> str:
-        """What it does, or how it ended.
-
-        "starting", "compiling <program>", "stepping", "evaluating" or "paused", and at
-        the end "done", "stopped" or "failed".
-        """
+        """What it does, or how it ended."""
         return self._life.phase
 
     @property

@@ -49,6 +49,9 @@ class Run(Readings):
     Attributes:
         id: Name of its directory.
         handle: The `Nitro` it came from.
+        exception: What ended it, None while all is well.
+        phase: "starting", "compiling <program>", "stepping", "evaluating", "paused",
+            and at the end "done", "stopped" or "failed".
     """
 
     def __init__(self, handle: Nitro, followed: Schedules):
