@@ -25,7 +25,7 @@ from .method import Given, method, method_clock
 from .pins import Pins
 from .preparation import prepare
 from .spec import Asker, Program, Spec
-from .standing import Standing, stale_names, standing
+from .standing import Standing, standing
 from .step import EvalStep, TrainStep
 
 Avals = Mapping[str, Any]
@@ -149,11 +149,6 @@ class ProgramSet:
             f"{p.name} {p.form}": {"hash": p.hash[:16], "inputs": list(p.lifted)}
             for p in self.programs
         }
-
-    def moved(self, blueprint: Blueprint) -> tuple[str, ...]:
-        """Names of programs that a newer blueprint would make anew; a light look."""
-        with light_look():
-            return stale_names(self.standings(blueprint))
 
     def is_current(self) -> bool:
         """Whether its hooks still call what its programs were made from; a light look.
