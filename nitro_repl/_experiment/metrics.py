@@ -74,9 +74,23 @@ def as_metrics(
     return nest({path: as_metric("/".join(path), v, where, rows) for path, v in pairs})
 
 
-def flat(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Join the keys of nested dicts with "/", as loggers and columns want them."""
-    return {"/".join(path): value for path, value in walk(values, (), "")}
+def flat(values: Mapping[str, Any], where: str = "") -> dict[str, Any]:
+    """Join the keys of nested dicts with "/", as loggers and columns want them.
+
+    Raises:
+        MetricError: Two of them are the same then, or one is no string.
+    """
+    found: dict[str, Any] = {}
+    for path, value in walk(values, (), where):
+        name = "/".join(path)
+        if name in found:
+            raise MetricError(
+                f"Two metrics are called `{name}`.",
+                where=where,
+                fix="rename one: the keys of nested dicts are joined with /",
+            )
+        found[name] = value
+    return found
 
 
 def numbers(values: Mapping[str, Any]) -> dict[str, float]:

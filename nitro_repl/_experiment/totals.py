@@ -71,7 +71,7 @@ class Totals:
             MetricError: A Concat is still there as it was, or a metric value that
                 nobody reduces.
         """
-        named = flat(final)
+        named = flat(final, where)
         samples = [
             leaf
             for (value, *_) in self._held.values()

@@ -16,6 +16,7 @@ from .._experiment.view import Reads
 from ..errors import HookError
 from .blueprint import Batch, Blueprint
 from .clock import train_clock
+from .judge import Judge
 from .key import struct
 from .results import (
     is_differentiable,
@@ -26,7 +27,7 @@ from .results import (
     weight,
 )
 from .spec import Program, Spec
-from .training import Judge, applied, backward, trained_of, whole_gradient
+from .training import applied, backward, trained_of, whole_gradient
 
 FLAG = jax.ShapeDtypeStruct((), jnp.bool_)
 

@@ -6,6 +6,7 @@ The same programs serve one micro-batch or many; only what adds gradients up is 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -14,11 +15,13 @@ from . import accumulation, manual, training
 from .accumulated_step import AccumulatedStep, JointStep
 from .blueprint import Batch, Blueprint
 from .clock import train_clock
+from .columns import check_names
 from .fused_accumulation import FusedAccumulatedStep, FusedJointStep
 from .micro_batch import MicroBatch
 from .results import is_differentiable
 from .spec import Program, Spec
 from .step import FusedStep, SplitStep, TrainStep
+from .trace import rehearse
 
 Find = Callable[[Spec], Program]
 
@@ -34,12 +37,20 @@ def train_step(
         find: Finds or makes a program.
         fuse: Whether forward, loss and backward are one program.
         joint: Whether one loss is taken over the outputs of all micro-batches.
+
+    Raises:
+        HookError: A train metric has the name of another column.
     """
     if len(batches) == 1:
-        return _single(plan, batches[0], find, fuse)
-    if fuse:
-        return _fused(plan, batches, find, joint)
-    return (_joint if joint else _mean)(plan, batches, find)
+        made = _single(plan, batches[0], find, fuse)
+    elif fuse:
+        made = _fused(plan, batches, find, joint)
+    else:
+        made = (_joint if joint else _mean)(plan, batches, find)
+    # A program that is known was traced beside other fields, perhaps.
+    hook = "train_step" if plan.hooks.manual else "train_metrics"
+    check_names(made.metrics, plan, plan.route(hook))
+    return made
 
 
 def _groups(plan: Blueprint, batch: Any) -> Mapping[str, Any]:
@@ -61,11 +72,21 @@ def _single(plan: Blueprint, batch: Batch, find: Find, fuse: bool) -> TrainStep:
         return FusedStep(find(manual.step(plan, batch)), groups, optimizers)
     if fuse:
         return FusedStep(find(training.step(plan, batch)), groups)
-    forward = find(training.forward(plan, batch))
-    backward = find(training.backward(forward))
+    forward = _forward(plan, batch, find)
     loss = find(training.loss(plan, forward.out[0], batch))
+    backward = find(training.backward(forward))
     optimizer = find(training.optimizer(plan, loss.out[0]))
     return SplitStep(forward, loss, backward, optimizer, groups)
+
+
+def _forward(plan: Blueprint, batch: Batch, find: Find) -> Program:
+    """The program; what `loss` refuses is said before XLA works on the model."""
+
+    def then(out: Any) -> None:
+        loss = training.loss(plan, out[0], batch)
+        rehearse(loss.name, loss.function, loss.arguments)
+
+    return find(replace(training.forward(plan, batch), then=then))
 
 
 def _mean(plan: Blueprint, batches: Sequence[Batch], find: Find) -> TrainStep:
@@ -74,7 +95,7 @@ def _mean(plan: Blueprint, batches: Sequence[Batch], find: Find) -> TrainStep:
     for batch in batches:
         shape = str(batch)
         if shape not in made:
-            forward = find(training.forward(plan, batch))
+            forward = _forward(plan, batch, find)
             loss = find(training.loss(plan, forward.out[0], batch))
             number, _, metrics, _ = loss.out
             made[shape] = _micro(plan, batch, find, forward, loss, number)

@@ -58,6 +58,8 @@ class ProgramCache(View):
         asker.on_phase(f"compiling {spec.name}")
         source.spent = True
         traced = candidate(spec, source)
+        if spec.then is not None:
+            spec.then(traced.trace.out)
         warn_of(spec.name, traced.prints, constants_of(traced.closed))
         flat = skeleton(traced.closed)
         made = self._maker.make(spec, traced, flat, asker.experiment)

@@ -21,6 +21,7 @@ from .._experiment.view import Reads, traced_view
 from ..errors import HookError
 from .blueprint import Batch, Blueprint
 from .clock import hook_arguments, train_clock
+from .columns import check_names
 from .guard import keep_if
 from .model import Structure, parts_of
 from .nnx_optimizers import (
@@ -49,6 +50,7 @@ def step(plan: Blueprint, batch: Batch) -> Spec:
         watch(optimizers)
         said = hooks.train_step(model, made, **hook_arguments(wanted, groups))
         numbers = _checked_numbers(said, wanted)
+        check_names(numbers.keys() - {"loss"}, plan, wanted)
         params, state = parts_of(model)
         _check_params(params, plan.structure)
         after = plan.checked_opt(state_of(optimizers))

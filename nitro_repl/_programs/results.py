@@ -119,16 +119,7 @@ def checked_metrics(metrics: Any, wanted: Route) -> dict[str, Any]:
             where=f"{wanted.hook}, {wanted.place}",
             fix='return {"name": value}',
         )
-    for name in _COLUMNS & metrics.keys():
-        raise HookError(
-            f"the train metric `{name}` has the name of a column that each step has",
-            where=f"{wanted.hook}, {wanted.place}",
-            fix=f"name it otherwise, for example `{name}_metric`",
-        )
     return {name: _metric(name, value, wanted) for name, value in metrics.items()}
-
-
-_COLUMNS = {"step", "epoch", "split", "loss", "grad_norm"}
 
 
 def _metric(name: str, value: Any, wanted: Route) -> Any:

@@ -36,6 +36,7 @@ class Spec:
         options: Of the compiler, by name.
         made: What the model was made from, by what `build_model` read.
         follows: The program whose content `extra` stands for.
+        then: Called with what a trace gives, before it is compiled; may refuse it.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Spec:
     follows: Program | None = None
     options: tuple[tuple[str, Any], ...] = ()
     made: Mapping[Read, Any] = field(default_factory=dict[Read, Any])
+    then: Callable[[Any], None] | None = None
 
     @property
     def fixed(self) -> dict[str, Any]:

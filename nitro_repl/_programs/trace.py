@@ -100,6 +100,18 @@ def trace(
     return Trace(closed, slots, out, tuple(reads), ran, time.perf_counter() - started)
 
 
+def rehearse(
+    name: str, function: Callable[[Any, Reads], Any], arguments: Mapping[str, Any]
+) -> None:
+    """Trace as `trace` does, for what it refuses; nothing is kept or counted."""
+
+    def run(groups: Any) -> None:
+        function(groups, Reads())
+
+    with tracing, _epoch(next(_epochs)), explained(name):
+        jax.eval_shape(run, dict(arguments))
+
+
 _LEFT = 1024  # jaxprs that our epochs may leave in JAX's unbounded cache
 
 

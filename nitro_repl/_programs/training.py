@@ -7,7 +7,6 @@ gradients, optimizer the next state. Editing one hook leaves the other programs 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -20,18 +19,16 @@ from .._experiment.view import Reads
 from .blueprint import Batch, Blueprint
 from .clock import eval_clock, hook_arguments, train_clock
 from .guard import keep_if
+from .judge import Judge
 from .key import struct
 from .model import state_of
 from .recipe import PARTS
 from .results import (
     check_outputs,
-    checked_metrics,
-    differentiated,
     is_differentiable,
     merged,
     precise,
     scalar,
-    split_loss,
     weight,
 )
 from .spec import Program, Spec
@@ -247,38 +244,6 @@ def whole_gradient(
         trained_of(plan, reads, groups)
     )
     return given, grads
-
-
-@dataclass(frozen=True)
-class Judge:
-    """`loss` with `train_metrics`: outputs to (number, (what loss gave, metrics))."""
-
-    plan: Blueprint
-    wanted: Route
-    extra: Route
-    training: bool
-
-    @classmethod
-    def of(cls, plan: Blueprint, training: bool) -> Judge:
-        return cls(plan, plan.route("loss"), plan.route("train_metrics"), training)
-
-    def names(self, batch: Batch) -> list[str]:
-        """The batch fields that it reads, sorted."""
-        extra = self.extra.names(batch) if self.training else ()
-        return sorted({*self.wanted.names(batch), *extra})
-
-    def __call__(
-        self, hooks: Any, reads: Reads, groups: Mapping[str, Any], outputs: Any
-    ) -> tuple[Any, tuple[Any, dict[str, Any]]]:
-        given = hook_arguments(self.wanted, groups)
-        total, metrics = split_loss(hooks.loss(outputs, **given), self.wanted)
-        if self.training:
-            reads.add("member", "train_metrics")
-            if self.plan.hooks.defines("train_metrics"):
-                given = hook_arguments(self.extra, groups)
-                made = hooks.train_metrics(outputs, **given)
-                metrics = {**metrics, **checked_metrics(made, self.extra)}
-        return differentiated(total, self.wanted), (total, metrics)
 
 
 def trained_of(plan: Blueprint, reads: Reads, groups: Mapping[str, Any]) -> Any:

@@ -22,7 +22,7 @@ from .._programs.metrics import on_device
 from .._programs.program_set import ProgramSet
 from .._programs.rows import with_rows
 from .._programs.step import EvalStep
-from ..errors import HookError, MetricError
+from ..errors import HookError
 from .batches import (
     batch_arrays,
     batch_rows,
@@ -31,6 +31,7 @@ from .batches import (
     private_arrays,
     slice_outputs,
 )
+from .columns import COLUMNS, check_free
 from .feed import close_iterator, open_epoch
 from .live_self import live_self
 from .padding import Padding, majority
@@ -64,9 +65,6 @@ class At:
 
     split: str
     index: int
-
-
-_COLUMNS = {"step", "epoch", "split"}  # that a row of the history has anyway
 
 
 @dataclass
@@ -115,6 +113,7 @@ class Evaluation:
         if self.hooks.defines("loss"):
             told[f"{split}_loss"] = losses.compute().get("loss", float("nan"))
         computed = totals.compute()
+        check_free(computed, told, where)
         with hooks_explained("finalize_metrics"):
             final = self.hooks.call(
                 host, "finalize_metrics", {**computed, **told}, split
@@ -122,16 +121,11 @@ class Evaluation:
         if not isinstance(final, Mapping):
             raise HookError(
                 f"`finalize_metrics` returned {type(final).__name__}, not a dict",
-                where=type(self.experiment).__name__,
+                where=f"{type(self.experiment).__name__}.finalize_metrics",
                 fix="return the dict of metrics",
             )
         named = totals.finished(final, where)
-        for name in _COLUMNS & named.keys():
-            raise MetricError(
-                f"Metric `{name}` has the name of a column that each row has.",
-                where=where,
-                fix=f"name it otherwise, for example `{name}_metric`",
-            )
+        check_free(named, COLUMNS, where)
         return {**told, **named}
 
     def prepare(

@@ -6,6 +6,7 @@ was made, and it says so when the code has moved on.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from functools import cached_property
@@ -119,6 +120,7 @@ class Nitro:
         rows = self.prepared.first.rows
         self.padding = Padding(rows) if self._settings["pad_eval"] else None
         self._run: Run | None = None
+        self._begins = threading.RLock()  # one run, whoever calls `train` at once
         self._reminder = Reminder()
         for show in audience:
             show(self.set_up)
@@ -169,22 +171,12 @@ class Nitro:
         check_horizon(horizon)
         background = in_ipython() if background is None else background
         check_start(self, background=background, paused=paused)
-        run = self._run
-        if run is None or (fresh and not run.live):
-            run = self._run = self._new_run(horizon, background=background)
-            horizon = None
-        elif fresh:
-            raise RunError(
-                f"run {run.id} is live",
-                where="train(fresh=True)",
-                fix="run.stop() first",
+        with self._begins:
+            run = self._begun(
+                horizon, fresh=fresh, paused=paused, background=background
             )
-        elif run.phase == "done":
-            run.extend(self.budget())
-        if horizon is not None:
-            run.reschedule(horizon)
-        self._say_if_stale()
-        run.begin(paused=paused, foreground=not background)
+        if not background:
+            run.in_foreground()
         return run
 
     def validate(self, params: str | None = None) -> dict[str, Any]:
@@ -221,7 +213,7 @@ class Nitro:
         Returns:
             The outputs; of a loader, joined over all batches on the first axis.
         """
-        if not isinstance(batch, Iterable):
+        if not isinstance(batch, Iterable) or hasattr(batch, "__array__"):
             raise DataError(
                 f"predict() got {type(batch).__name__}",
                 where="predict",
@@ -330,6 +322,28 @@ class Nitro:
         return self.prepared.plan
 
     # ---- parts
+
+    def _begun(
+        self, horizon: int | None, *, fresh: bool, paused: bool, background: bool
+    ) -> Run:
+        """The run that `train` gives, which has begun or goes on."""
+        run = self._run
+        if run is None or (fresh and not run.live):
+            run = self._run = self._new_run(horizon, background=background)
+            horizon = None
+        elif fresh:
+            raise RunError(
+                f"run {run.id} is live",
+                where="train(fresh=True)",
+                fix="run.stop() first",
+            )
+        elif run.phase == "done":
+            run.extend(self.budget())
+        if horizon is not None:
+            run.reschedule(horizon)
+        self._say_if_stale()
+        run.begin(paused=paused, foreground=not background)
+        return run
 
     def _new_run(self, horizon: int | None, *, background: bool) -> Run:
         check_ends(self, background=background)

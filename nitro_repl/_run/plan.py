@@ -110,7 +110,10 @@ def newest(
         like = (now.blueprint, live)
         hyper = manual_rates(experiment, hooks, settings, built.structure, like)
     else:
-        hyper = hyperparameters(experiment, hooks, settings, settled.recipe.names)
+        recipe = settled.recipe
+        hyper = hyperparameters(
+            experiment, hooks, settings, recipe.names, recipe.groups
+        )
     values = Values(experiment, hyper, like=live, anchors=settled.anchors)
     source = Source(experiment, hooks, values.avals[0], settled.recipe)
     if not built.made.is_current(source):

@@ -78,7 +78,10 @@ def prepare(handle: Nitro) -> Prepared:
     if hooks.manual:
         hyper = manual_rates(experiment, hooks, settings, built.structure)
     else:
-        hyper = hyperparameters(experiment, hooks, settings, settled.recipe.names)
+        recipe = settled.recipe
+        hyper = hyperparameters(
+            experiment, hooks, settings, recipe.names, recipe.groups
+        )
     values = Values(experiment, hyper, anchors=settled.anchors)
     key = jax.device_put(jax.random.key(settings["seed"]), values.device)
     source = Source(experiment, hooks, values.avals[0], settled.recipe)

@@ -7,7 +7,8 @@ group goes with the base again as at set-up.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from math import isfinite, nan
 from typing import Any
 
 from .._experiment.base import Experiment
@@ -173,6 +174,7 @@ def hyperparameters(
     hooks: Hooks,
     settings: Mapping[str, Any],
     groups: Sequence[str] = (DEFAULT_GROUP,),
+    known: Collection[str] = (),
 ) -> dict[str, float]:
     """First values of the hyperparameters: keyword, else field, else hook.
 
@@ -181,6 +183,7 @@ def hyperparameters(
         hooks: Give the hooks.
         settings: Keywords of `Nitro`.
         groups: Of the parameters that are trained.
+        known: Groups of all: a number for one that is frozen waits until it is not.
 
     Returns:
         Numbers by name: the base, and `head.learning_rate` for other groups than
@@ -202,7 +205,7 @@ def hyperparameters(
         where = f"{type(experiment).__name__}.{name}"
         given = dict(said) if isinstance(said, Mapping) else {DEFAULT_GROUP: said}
         for group in given:
-            if group not in groups and group != DEFAULT_GROUP:
+            if group not in (*groups, *known, DEFAULT_GROUP):
                 raise SettingError(
                     f"`{name}` names the group `{group}`, which no parameter is in",
                     where=where,
@@ -228,10 +231,13 @@ def _base(name: str, numbers: Mapping[str, float], groups: Sequence[str]) -> flo
 
 def _number(name: str, value: Any, where: str) -> float:
     try:
-        return float(value)
+        number = float(value)
     except (TypeError, ValueError):
-        raise SettingError(
-            f"`{name}` is {value!r}, not a number",
-            where=where,
-            fix=f"return a number, for example {name} = {_DEFAULTS[name] or 0.01}",
-        ) from None
+        number = nan
+    if isfinite(number):
+        return number
+    raise SettingError(
+        f"`{name}` is {value!r}, not a finite number",
+        where=where,
+        fix=f"return a number, for example {name} = {_DEFAULTS[name] or 0.01}",
+    )

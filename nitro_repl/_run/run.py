@@ -329,11 +329,13 @@ class Run(Readings):
     # ---- for the handle
 
     def begin(self, *, paused: bool, foreground: bool) -> None:
-        """Start the worker, or go on if there is one; in the foreground, wait."""
+        """Start the worker, or go on if there is one."""
         self._life.begin(self._worker, paused=paused, foreground=foreground)
-        if foreground:
-            with terminal_line(self):
-                self._life.wait_in_foreground(self._worker)
+
+    def in_foreground(self) -> None:
+        """Wait as a script does, with a line of progress in a terminal."""
+        with terminal_line(self):
+            self._life.wait_in_foreground(self._worker)
 
     def reschedule(self, horizon: int) -> None:
         """Make the schedules anew, for another number of optimizer steps.

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from .._experiment.base import Experiment
 from .._experiment.hooks import Hooks
 from .._text import show
@@ -39,6 +41,9 @@ SETTINGS: Mapping[str, Any] = {
     "on_nonfinite": str | None,
 }
 """Names and types of all settings."""
+
+_LATER = ("early_stop", "n_devices", "prefetch", "resume", "save_every", "snapshots")
+"""Settings that are not there yet."""
 
 DEFAULT_LOGGER = "json lines"
 
@@ -94,6 +99,12 @@ def resolve(
         SettingError: A name is unknown, or a value out of range.
     """
     for name in given:
+        if name in _LATER:
+            raise SettingError(
+                f"the setting `{name}` is not part of this version",
+                where=f"Nitro({type(experiment).__name__}(), {name}=...)",
+                fix=f"leave `{name}` out",
+            )
         if name not in SETTINGS:
             raise SettingError(
                 f"`{name}` is no setting of Nitro",
@@ -105,6 +116,7 @@ def resolve(
         for name, default in _DEFAULTS.items()
     }
     values |= given
+    values = {name: _plain(value) for name, value in values.items()}
     _check(values)
     return values
 
@@ -118,7 +130,7 @@ def with_derived(
         SettingError: One is out of range.
     """
     taken = {n: v for n, v in made.items() if n in SETTINGS and n not in given}
-    values = {**settings, **taken}
+    values = {name: _plain(value) for name, value in {**settings, **taken}.items()}
     _check(values)
     return values
 
@@ -193,6 +205,11 @@ def _own(experiment: Experiment, hooks: Hooks, name: str, default: Any) -> Any:
         return default
     member = hooks.bound(experiment, name)
     return member() if callable(member) else member
+
+
+def _plain(value: Any) -> Any:
+    """A number of numpy as Python's: people compute seeds and steps with it."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _check(values: Mapping[str, Any]) -> None:
