@@ -376,3 +376,9 @@ def test_an_evaluation_of_a_live_run_leaves_it_stepping():
             assert run.handle.validate()["val_loss"] > 0
             steps.append(run.step)
         assert steps[-1] > steps[0]
+
+
+def test_predict_of_an_array_says_what_to_give():
+    with pytest.raises(nitro.DataError) as error:
+        tiny().handle().predict(np.zeros((4, 3)))
+    check_error(error.value, "ndarray", '{"image": x}')

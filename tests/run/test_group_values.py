@@ -207,3 +207,20 @@ def test_what_was_set_is_known_after_a_swap(plain):
         numbers = run._loop.values.numbers
         assert (numbers[HEAD], numbers[PULL]) == (0.25, 0.5)
         assert np.isfinite(run.history()["loss"]).all()
+
+
+def test_a_rate_of_a_frozen_group_waits_until_it_is_trained():
+    book = tiny(PLAIN)
+    book.cell("""
+@Tiny.hook
+def frozen(self, path, leaf): return path[0] == "head"
+""")
+    with live(book) as run:
+        assert HEAD not in run.history()
+        book.cell("""
+@Tiny.hook
+def frozen(self, path, leaf): return False
+""")
+        run.swap()
+        run.advance(1)
+        assert run.history()[HEAD][-1] == 0.5

@@ -470,3 +470,24 @@ def test_settings_of_the_automatic_step_are_refused(book, setting):
     with pytest.raises(SettingError) as refused:
         book.handle("GAN", **QUIET, **setting)
     check_error(refused.value, f"`{name}`")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("generator.learning_rate", "d"), ("target", "d"), ("step", "d")],
+)
+def test_a_number_of_the_step_may_not_be_called_as_another_column(book, name, value):
+    cell = GAN.replace('"d_loss": d,', f'"{name}": {value},')
+    with count_compiles() as count, pytest.raises(HookError) as error:
+        gan(Notebook(cell)).train(background=False)
+    check_error(error.value, f"`{name}`", "train_step")
+    assert count["step"] == 0
+
+
+@pytest.mark.parametrize("name", ["optimizer", "train_metrics"])
+def test_a_hook_of_the_automatic_step_is_refused(name):
+    arguments = "self, hp" if name == "optimizer" else "self, outputs"
+    book = Notebook(GAN, f"class GAN(GAN):\n    def {name}({arguments}): return None")
+    with pytest.raises(HookError) as error:
+        gan(book)
+    check_error(error.value, f"`{name}` has no effect in manual mode")

@@ -547,3 +547,17 @@ def test_log_every_thins_the_log_and_not_the_history(book, tmp_path):
     lines = map(json.loads, path.read_text().splitlines())
     assert [line["step"] for line in lines if "split" in line] == [2, 4]
     assert len(steps(run)) == 5
+
+
+def test_threads_that_train_one_handle_at_once_get_one_run(book):
+    handle, callers = book.handle(max_steps=None), 6
+    together = threading.Barrier(callers)
+
+    def train():
+        together.wait()
+        return handle.train(background=True, paused=True)
+
+    waiting = [in_thread(train) for _ in range(callers)]
+    runs = [result() for result in waiting]
+    handle.run.stop()
+    assert {id(run) for run in runs} == {id(handle.run)}

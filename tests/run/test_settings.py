@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from cells import check_error, going, losses, tiny
 
@@ -199,3 +200,26 @@ def test_a_swap_says_what_a_plain_rate_is_now_and_refuses_a_plain_hook():
             run.swap(wait=True)
         check_error(error.value, "def frozen(self, path, leaf)")
         assert run.stale == ()
+
+
+@pytest.mark.parametrize("name", ["early_stop", "save_every", "resume", "prefetch"])
+def test_a_setting_of_later_versions_is_refused_as_such(name):
+    with pytest.raises(SettingError) as error:
+        tiny().handle(**{name: 1})
+    check_error(error.value, f"`{name}` is not part of this version")
+
+
+def test_numbers_of_numpy_are_settings_too():
+    handle = tiny().handle(
+        seed=np.int64(3), max_steps=np.int32(4), eval_every=np.int64(2)
+    )
+    taken = [handle.settings[name] for name in ("seed", "max_steps", "eval_every")]
+    assert taken == [3, 4, 2]
+    assert {type(value) for value in taken} == {int}
+
+
+@pytest.mark.parametrize("rate", [float("nan"), float("inf")])
+def test_a_rate_that_is_not_finite_is_refused(rate):
+    with pytest.raises(SettingError) as error:
+        tiny().handle(learning_rate=rate)
+    check_error(error.value, "not a finite number")
