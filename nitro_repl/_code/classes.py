@@ -9,6 +9,7 @@ from __future__ import annotations
 import abc
 import types
 import weakref
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from . import origin
@@ -185,21 +186,28 @@ def _place(cls: type) -> str:
 
 def instance_names(value: Any) -> dict[str, Any] | None:
     """The attributes an instance holds itself; None if it cannot hold any."""
-    kind = type(value)
-    slots = _slots.get(kind)
-    if slots is None:
-        slots = _slots[kind] = _find_slots(kind)
-    names: dict[str, Any] = {}
-    for name, member in slots.members:
-        try:
-            names[name] = member.__get__(value, kind)
-        except AttributeError:
-            continue
+    names = slots_of(value)
     own = getattr(value, "__dict__", None)
     if isinstance(own, dict):
         names.update(own)
         return names
-    return names if slots.declared else None
+    return names if _slots_of_class(type(value)).declared else None
+
+
+def slots_of(
+    value: Any, counts: Callable[[type], bool] = lambda base: True
+) -> dict[str, Any]:
+    """What the slots of an instance hold, those of classes that count."""
+    kind = type(value)
+    names: dict[str, Any] = {}
+    for name, member in _slots_of_class(kind).members:
+        if not counts(member.__objclass__):
+            continue
+        try:
+            names[name] = member.__get__(value, kind)
+        except AttributeError:
+            continue
+    return names
 
 
 class _Slots(NamedTuple):
@@ -209,6 +217,13 @@ class _Slots(NamedTuple):
 
 # Of each class for good: slots are made with their class, and never later.
 _slots: weakref.WeakKeyDictionary[type, _Slots] = weakref.WeakKeyDictionary()
+
+
+def _slots_of_class(kind: type) -> _Slots:
+    known = _slots.get(kind)
+    if known is None:
+        known = _slots[kind] = _find_slots(kind)
+    return known
 
 
 def _find_slots(kind: type) -> _Slots:

@@ -10,27 +10,36 @@ from typing import Any
 
 from . import origin
 from .reads import LOOKS_AT_TYPES, Body
-from .references import code_info
+from .references import CodeInfo, code_info
 from .walk import Piece, Walk, attributes, check_outside, data
 
 # What a walk does not account for: the outside world, and what is no content here.
 UNSOUND_NAMES = frozenset(
     [
+        "__abstractmethods__",
         "__annotations__",
         "__builtins__",
         "__code__",
+        "__dataclass_params__",
         "__doc__",
         "__file__",
+        "__firstlineno__",
         "__globals__",
         "__loader__",
         "__module__",
+        "__orig_bases__",
+        "__parameters__",
+        "__protocol_attrs__",
         "__qualname__",
         "__spec__",
+        "__static_attributes__",
         "__subclasses__",
+        "__type_params__",
         "exists",
         "f_globals",
         "f_locals",
         "getEffectiveLevel",
+        "get_original_bases",
         "get_type_hints",
         "glob",
         "isEnabledFor",
@@ -63,7 +72,7 @@ def expand_function(
     own.shape = info.shape
     own.constants = info.constants
     walk.codes |= info.codes
-    names = frozenset() if _of_a_dataclass(code) else info.names
+    names = frozenset() if _of_a_dataclass(code) else _names(info)
     if walk.owner is not None and not names.isdisjoint(LOOKS_AT_TYPES):
         walk.whole_owner = True
         kids.append(walk.node(walk.owner, own))
@@ -76,6 +85,12 @@ def expand_function(
     label += [body.read(read) for read in info.reads if read.kind != "free"]
     label += attributes(walk, vars(function), own, kids)
     return "\n".join(label)
+
+
+def _names(info: CodeInfo) -> frozenset[str]:
+    """The names in code, those too that it may give to getattr."""
+    texts = (text for text in info.constants if isinstance(text, str))
+    return info.names.union(text for text in texts if text[:2] == "__")
 
 
 def _of_a_dataclass(code: types.CodeType) -> bool:

@@ -238,8 +238,9 @@ def expand_pattern(walk: Walk, value: Any, piece: Piece, kids: list[int]) -> str
 def expand_bytes(walk: Walk, value: Any, piece: Piece, kids: list[int]) -> str:
     """A bytearray, an array or a memoryview."""
     code = getattr(value, "typecode", "") or getattr(value, "format", "")
+    shape = getattr(value, "shape", "")
     raw = value if isinstance(value, bytearray) else value.tobytes()
-    return f"{type(value).__name__} {code} {bytes_digest(raw)}"
+    return f"{type(value).__name__} {code} {shape} {bytes_digest(raw)}"
 
 
 def expand_pickled(walk: Walk, value: Any, piece: Piece, kids: list[int]) -> str:

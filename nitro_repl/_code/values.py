@@ -27,6 +27,7 @@ from typing import Any
 from . import kinds, origin
 from .arrays import Hashed
 from .classes import class_reference, expand_class, instance_names
+from .extras import beside
 from .functions import expand_function
 from .walk import Expand, Piece, Walk, attributes
 
@@ -210,7 +211,7 @@ EXACT: dict[type, Expand] = {
     types.ClassMethodDescriptorType: kinds.expand_wrapper,
     types.GetSetDescriptorType: kinds.expand_wrapper,
     types.MemberDescriptorType: lambda walk, value, *_: f"slot {value.__name__}",
-    functools._lru_cache_wrapper: kinds.expand_wrapped,
+    functools._lru_cache_wrapper: beside(kinds.expand_wrapped),
     functools.cached_property: kinds.parts("func", "attrname"),
     functools.singledispatchmethod: kinds.parts("dispatcher", "func"),
     operator.itemgetter: kinds.expand_pickled,
@@ -228,19 +229,19 @@ EXACT: dict[type, Expand] = {
     datetime.timedelta: kinds.expand_text,
 }
 FAMILIES: tuple[tuple[type, Expand], ...] = (
-    (enum.Enum, kinds.expand_enum),
+    (enum.Enum, beside(kinds.expand_enum)),
     (type, expand_class),
     (types.ModuleType, kinds.expand_module),
     (functools.partial, kinds.expand_partial),
-    (property, kinds.parts("fget", "fset", "fdel")),
-    (classmethod, kinds.expand_class_method),
-    (staticmethod, kinds.parts("__func__")),
-    (pathlib.PurePath, kinds.expand_text),
-    (weakref.ref, kinds.expand_weakref),
+    (property, beside(kinds.parts("fget", "fset", "fdel"))),
+    (classmethod, beside(kinds.expand_class_method)),
+    (staticmethod, beside(kinds.parts("__func__"))),
+    (pathlib.PurePath, beside(kinds.expand_text)),
+    (weakref.ref, beside(kinds.expand_weakref)),
     (BaseException, kinds.expand_exception),
-    (logging.Filterer, kinds.expand_logging),
-    (logging.LoggerAdapter, kinds.expand_logging),
-    (logging.Formatter, kinds.expand_logging),
+    (logging.Filterer, beside(kinds.expand_logging)),
+    (logging.LoggerAdapter, beside(kinds.expand_logging)),
+    (logging.Formatter, beside(kinds.expand_logging)),
     (tuple, kinds.subclass_of(tuple, kinds.named_tuple)),
     (list, kinds.subclass_of(list, kinds.expand_sequence)),
     (dict, kinds.subclass_of(dict, kinds.expand_dict)),

@@ -61,9 +61,13 @@ def _reduce_jitted(value: Any) -> object:
     """The wrapped function and the options of `jax.jit` that a trace depends on."""
     options = value.__getstate__()
     statics = (tuple(options["static_argnums"]), tuple(options["static_argnames"]))
-    return ("jit", value.__wrapped__, statics, _jit_options(options["cache_miss"]))
+    names = {name: held for name, held in vars(value).items() if name not in _OF_JIT}
+    plain = ("jit", value.__wrapped__, statics, _jit_options(options["cache_miss"]))
+    return (*plain, names) if names else plain
 
 
+_OF_JIT = frozenset([*vars(jax.jit(lambda x: x)), "__type_params__"])
+"""Attributes that every jitted function has."""
 _JIT_OPTIONS = (
     "in_shardings_leaves",
     "out_shardings_leaves",
