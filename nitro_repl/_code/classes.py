@@ -73,6 +73,7 @@ def expand_class(walk: Walk, cls: type, piece: Piece, kids: list[int]) -> str:
     walk.classes.append(cls)
     own = walk.piece("class", cls.__name__, piece)
     members = class_members(cls)
+    walk.order(name for name in vars(cls) if name in members)
     own.digest = f"{cls.__name__} {sorted(members)}"
     own.where = _place(cls)
     label = [f"class {cls.__name__}"]

@@ -54,6 +54,7 @@ UNSOUND_NAMES = frozenset(
     ]
 )
 
+SEES_ORDER = frozenset(["__dict__", "vars"])
 _GENERATED = "__create_fn__.<locals>."
 
 
@@ -78,6 +79,8 @@ def expand_function(
         kids.append(walk.node(walk.owner, own))
     for found in sorted(names & UNSOUND_NAMES):
         walk.unsound(own, f"{found} is read", info.digest)
+    walk.sees_identity |= info.identity
+    walk.sees_order |= not names.isdisjoint(SEES_ORDER)
     label = [f"def {function.__name__} {info.digest}"]
     label += _defaults(walk, function, own, kids)
     body = Body(walk, function, info, own, kids)

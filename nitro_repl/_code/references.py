@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import itertools
 import types
 import weakref
 from collections.abc import Iterable, Iterator
@@ -51,6 +52,7 @@ class CodeInfo:
         names: Every global and attribute name in it.
         supers: Attributes taken from `super()`, or None when that cannot be told.
         codes: Digests of itself and of the code nested in it.
+        identity: Whether it asks if two values are one object, `a is b`.
     """
 
     digest: str
@@ -61,6 +63,7 @@ class CodeInfo:
     names: frozenset[str]
     supers: frozenset[str] | None
     codes: frozenset[str]
+    identity: bool
 
 
 _memo: dict[int, tuple[weakref.ref[types.CodeType], CodeInfo]] = {}
@@ -120,6 +123,7 @@ class _Reader:
         self.constants: list[Any] = []
         self.names: set[str] = set()
         self.codes: set[str] = set()
+        self.identity = False
         self.reads: dict[Read, None] = {}
 
     def info(self) -> CodeInfo:
@@ -140,6 +144,7 @@ class _Reader:
             names=frozenset(self.names),
             supers=self._supers(),
             codes=frozenset(self.codes | {digest}),
+            identity=self.identity or self._asks_identity(),
         )
 
     def _say(self, text: str, blank: str | None = None) -> None:
@@ -192,6 +197,14 @@ class _Reader:
         self.constants.extend(nested.constants)
         self.names |= nested.names
         self.codes |= nested.codes
+        self.identity |= nested.identity
+
+    def _asks_identity(self) -> bool:
+        """Whether `is` stands between two values of which none is a singleton."""
+        return any(
+            op.name == "IS_OP" and not _loads_singleton(before)
+            for before, op in itertools.pairwise(self.ops)
+        )
 
     def _number(self, name: str) -> object:
         """A local's number: its place among the arguments, or of first appearance."""
@@ -347,6 +360,10 @@ def _argument_names(code: types.CodeType) -> tuple[str, ...]:
     count += bool(code.co_flags & inspect.CO_VARARGS)
     count += bool(code.co_flags & inspect.CO_VARKEYWORDS)
     return code.co_varnames[:count]
+
+
+def _loads_singleton(op: Op) -> bool:
+    return op.name in LOADS_CONST and _is_singleton(op.arg)
 
 
 def _is_singleton(value: object) -> bool:

@@ -131,8 +131,10 @@ def expand_instance(walk: Walk, value: Any, piece: Piece, kids: list[int]) -> st
         walk.unsound(piece, f"the content of a {said} cannot be read, reached")
         names = names or {}
     label = f"instance {kind}"
-    if not names and type(value).__eq__ is object.__eq__:
-        label = f"{label} {walk.which(value)}"  # all it says is which one it is
+    if type(value).__eq__ is object.__eq__ and (
+        not names or origin.is_user_class(type(value))
+    ):
+        label = f"{label} {walk.which(value)}"  # equal to itself alone, as code can ask
     return "\n".join([label, *attributes(walk, names, piece, kids)])
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import types
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from . import origin
@@ -164,7 +164,10 @@ class Walk:
         self.whole_owner = False
         self.hints: dict[int, str] = {}  # id of a function -> what to call it
         self.told: set[tuple[str, int]] = set()  # (global's name, id) with a piece
+        self.sees_order = False  # whether code can see in which order names are held
+        self.sees_identity = False  # whether it asks which of equal values is meant
         self.current = 0  # the node being expanded
+        self._orders: list[str] = []
         self._expand = expand
         self._sentinels: dict[int, int] = {}
         self._seen: dict[Any, int] = {}
@@ -210,6 +213,10 @@ class Walk:
         self.piece(kind, name, piece).labels.append(label)
         return label
 
+    def order(self, names: Iterable[str]) -> None:
+        """Note in which order a value holds its names."""
+        self._orders.append(",".join(names))
+
     def which(self, value: Any) -> int:
         """A number for a value that has nothing but its identity: as it was met."""
         return self._sentinels.setdefault(id(value), len(self._sentinels))
@@ -234,12 +241,18 @@ class Walk:
             graph.children[index] = kids
             if piece.kind not in CODE and not label.startswith(("def ", "class ")):
                 piece.labels.append(label)
+        if self.sees_order:
+            graph.labels[0] += hash_text("\n".join(self._orders))
+        if self.sees_identity:
+            graph.labels[0] += hash_text(graph.shape())
 
 
 def attributes(
     walk: Walk, names: dict[str, Any], piece: Piece, kids: list[int]
 ) -> list[str]:
     """The attributes of a function or an instance, in the order of their names."""
+    if len(names) > 1:
+        walk.order(map(str, names))
     return [
         f"{name}={walk.item(names[name], piece, kids)}"
         for name in sorted(names, key=str)
