@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from . import origin
+from .library import holds_user_code, is_data
 from .walk import Piece, Walk, check_outside, data
 
 NOTES = frozenset(
@@ -56,6 +57,15 @@ ENUM_NOTES = frozenset(
 )
 
 
+Note = Callable[[type], Any]
+_notes: list[Note] = []
+
+
+def add_note(note: Note) -> None:
+    """Use what is noted of a class elsewhere: None, or a value to walk with it."""
+    _notes.append(note)
+
+
 def class_reference(walk: Walk, cls: type, piece: Piece, kids: list[int]) -> str:
     """The class of a value: a token for an installed one, else a child."""
     if not origin.is_user_class(cls):
@@ -84,6 +94,9 @@ def expand_class(walk: Walk, cls: type, piece: Piece, kids: list[int]) -> str:
     registered = _registered(cls)
     if registered:
         label.append(f"registered {walk.item(registered, own, kids)}")
+    for note in _notes:
+        if (noted := note(cls)) is not None:
+            label.append(f"noted {walk.item(noted, own, kids)}")
     return "\n".join(label)
 
 
@@ -119,23 +132,26 @@ _members_of: weakref.WeakKeyDictionary[type, _Seen] = weakref.WeakKeyDictionary(
 
 
 def _replaced(cls: type) -> list[str]:
-    """Names under which an installed class holds functions of the user."""
+    """Names under which an installed class holds what is, or may be, the user's."""
     if not cls.__flags__ & (1 << 9) or origin.is_user_class(cls):
         return []  # written in C, or walked as a base of the user's
     members = vars(cls)
     ids = list(map(id, members.values()))
     known = _members_of.get(cls)
     if known is None or known.ids != ids:
-        names = [
-            name
-            for name in sorted(members)
-            for function in _functions_in(members[name])
-            if isinstance(function, types.FunctionType)
-            and function.__module__ != origin.module_name(cls)
-            and origin.is_user_code(function.__code__, function.__globals__)
-        ]
+        names = [name for name in sorted(members) if _is_put(cls, name, members[name])]
         known = _members_of[cls] = _Seen(ids, list(members.values()), names)
     return known.replaced
+
+
+def _is_put(cls: type, name: str, member: Any) -> bool:
+    if is_data(member):
+        return name[:1] != "_"
+    if isinstance(member, types.FunctionType):
+        return member.__module__ != origin.module_name(cls) and origin.is_user_code(
+            member.__code__, member.__globals__
+        )
+    return holds_user_code(member)
 
 
 def class_members(cls: type) -> dict[str, Any]:

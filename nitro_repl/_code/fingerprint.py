@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .arrays import LARGE, Hashed as Hashed
+from .classes import add_note as add_note
 from .readable import text_of
 from .references import hash_text
 from .values import Opaque as Opaque, add_reducer, expander

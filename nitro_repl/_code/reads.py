@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, cast
 
-from . import origin
+from . import library, origin
 from .gone import IMPORTED, gone
-from .readable import ATOMS
+from .library import MISSING
 from .references import SUPER, CodeInfo, Read
 from .walk import Piece, Walk, data
 
@@ -48,8 +48,6 @@ SEEDED = frozenset(
         "default_rng",
     ]
 )
-MISSING = object()
-WRAPPERS = 8  # layers of `__wrapped__` that are looked through
 
 
 @dataclass(slots=True)
@@ -178,10 +176,10 @@ class Body:
         if value is MISSING:
             return f"{'.'.join(chain)} missing"
         token = origin.library_token(name, ".".join(chain[:i]))
-        value = _setting(value, chain[i:])
-        if type(value) in ATOMS or _holds_user_code(value):
+        value = library.reached(value, chain[i:])
+        if library.is_walked(value, token):
             return f"{token} {self._item(value)}"
-        return token
+        return f"{token} {library.own_token(value)}"
 
     def _owner(self, cls: type, said: str, attrs: tuple[str, ...]) -> str:
         """What code can reach of the experiment class it belongs to, not all of it."""
@@ -218,19 +216,6 @@ class Body:
         return "\n".join(label)
 
 
-def _setting(value: Any, rest: tuple[str, ...]) -> Any:
-    """What code reads off an object of a library, `jax.config.x`, if it is plain."""
-    held = value
-    for name in rest:
-        if isinstance(held, type | types.FunctionType):
-            return value
-        try:
-            held = getattr(held, name)
-        except Exception:  # a property may raise anything
-            return value
-    return held if type(held) in ATOMS else value
-
-
 def _is_c(value: Any) -> bool:
     if isinstance(value, type):
         return not origin.is_user_class(value)
@@ -265,32 +250,3 @@ def _class_member(cls: type, name: str) -> Any:
     if isinstance(member, types.FunctionType) or not hasattr(type(member), "__get__"):
         return member
     return MISSING
-
-
-def _holds_user_code(value: Any) -> bool:
-    """Whether a library's attribute was replaced by the user, or wraps user code."""
-    for _ in range(WRAPPERS):
-        if isinstance(value, types.FunctionType):
-            # What a function captured may be the user's: the walk looks.
-            if value.__closure__ or origin.is_user_code(
-                value.__code__, value.__globals__
-            ):
-                return True
-        elif origin.is_user_class(value if isinstance(value, type) else type(value)):
-            return True
-        value = _inside(value)
-        if value is MISSING:
-            break
-    return False
-
-
-def _inside(value: Any) -> Any:
-    """What a wrapper wraps, or MISSING."""
-    if isinstance(value, types.MethodType):
-        return value.__func__
-    if isinstance(value, type):
-        return MISSING
-    try:
-        return getattr(value, "__wrapped__", MISSING)
-    except Exception:  # a proxy may raise anything
-        return MISSING

@@ -16,7 +16,6 @@ import logging
 import operator
 import pathlib
 import re
-import sys
 import types
 import typing
 import uuid
@@ -29,6 +28,7 @@ from .arrays import Hashed
 from .classes import class_reference, expand_class, instance_names
 from .extras import beside
 from .functions import expand_function
+from .library import own_token
 from .walk import Expand, Piece, Walk, attributes
 
 
@@ -119,7 +119,7 @@ def expand_instance(walk: Walk, value: Any, piece: Piece, kids: list[int]) -> st
     for test, reduce in _by_test:
         if test(value):
             return _reduced(walk, reduce, value, piece, kids)
-    token = _library_value(value)
+    token = own_token(value)
     if token:
         return token
     if _is_typing(value):
@@ -142,21 +142,6 @@ def _is_typing(value: Any) -> bool:
     if type(value).__module__ not in ("typing", "types", "typing_extensions"):
         return False
     return typing.get_origin(value) is not None or hasattr(value, "__name__")
-
-
-def _library_value(value: Any) -> str:
-    """A token for a value that its library holds under the value's own name."""
-    try:
-        module = sys.modules.get(origin.module_name(value))
-        if module is None or origin.is_user_module(module):
-            return ""
-        held = origin.found(module, value)
-    except Exception:  # a proxy's attribute access may raise anything
-        return ""
-    if not held:
-        return ""
-    name = getattr(value, "__qualname__", None) or value.__name__
-    return origin.library_token(module.__name__, name)
 
 
 _hidden: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()

@@ -17,7 +17,7 @@ from flax.typing import HashableMapping
 from jax.core import Tracer
 
 from .._code.arrays import digest_of, digest_once
-from .._code.fingerprint import Hashed, Opaque, register
+from .._code.fingerprint import Hashed, Opaque, add_note, register
 from .._code.references import hash_text
 
 KEPT_TRACER = "an array of another trace"
@@ -166,6 +166,15 @@ class _GraphDef:
             live.append(value)
 
 
+def _as_pytree(cls: type) -> object:
+    """How JAX takes instances of a class apart; the class itself does not say."""
+    from jax._src.tree_util import _registry
+
+    entry = _registry.get(cls)
+    return None if entry is None else (entry.to_iter, entry.from_iter)
+
+
+add_note(_as_pytree)
 register(Tracer, lambda value: Opaque(KEPT_TRACER))
 register(jax.Array, _reduce_array)
 register(_is_jitted, _reduce_jitted)
