@@ -151,7 +151,7 @@ def _is_put(cls: type, name: str, member: Any) -> bool:
         return member.__module__ != origin.module_name(cls) and origin.is_user_code(
             member.__code__, member.__globals__
         )
-    return holds_user_code(member)
+    return holds_user_code(member, captured=False)
 
 
 def class_members(cls: type) -> dict[str, Any]:

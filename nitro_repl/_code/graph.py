@@ -31,10 +31,6 @@ class Graph:
         """32 hex characters for the graph as seen from its root."""
         return self._digest_from(0, self._classes(), deep=True)
 
-    def shape(self) -> str:
-        """Which nodes are one and which are copies, as they were met."""
-        return repr(self.children)
-
     def _classes(self) -> list[int]:
         """The class of each node, such that equal ones cannot be told apart."""
         known: dict[object, int] = {label: i for i, label in enumerate(self.labels)}

@@ -83,12 +83,16 @@ def own_token(value: Any) -> str:
     return origin.library_token(module.__name__, name)
 
 
-def holds_user_code(value: Any) -> bool:
-    """Whether a library's attribute was replaced by the user, or wraps user code."""
+def holds_user_code(value: Any, *, captured: bool = True) -> bool:
+    """Whether a library's attribute was replaced by the user, or wraps user code.
+
+    Args:
+        value: The attribute.
+        captured: Whether what a function captured counts: it may be the user's.
+    """
     for _ in range(WRAPPERS):
         if isinstance(value, types.FunctionType):
-            # What a function captured may be the user's: the walk looks.
-            if value.__closure__ or origin.is_user_code(
+            if (captured and value.__closure__) or origin.is_user_code(
                 value.__code__, value.__globals__
             ):
                 return True

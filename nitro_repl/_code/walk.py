@@ -168,6 +168,7 @@ class Walk:
         self.sees_identity = False  # whether it asks which of equal values is meant
         self.current = 0  # the node being expanded
         self._orders: list[str] = []
+        self._unnamed: dict[str, set[int]] = {}
         self._expand = expand
         self._sentinels: dict[int, int] = {}
         self._seen: dict[Any, int] = {}
@@ -194,6 +195,23 @@ class Walk:
         self._keep.append(value)  # an id may not be used again during the walk
         self._pending.append((index, value, piece, expand))
         return index
+
+    def note(self, name: str, value: Any) -> None:
+        """Note what a name stands for, if `is` may ask which of equal ones it is."""
+        if isinstance(value, types.FunctionType):
+            unnamed = value.__name__ == "<lambda>"
+        else:
+            unnamed = isinstance(value, (dict, list, set))
+        if unnamed:
+            self._unnamed.setdefault(name, set()).add(id(value))
+
+    def _identities(self) -> str:
+        """Which names stand for one object."""
+        number: dict[int, int] = {}
+        return "".join(
+            f"{name} {sorted(number.setdefault(i, len(number)) for i in ids)}"
+            for name, ids in sorted(self._unnamed.items())
+        )
 
     def item(self, value: Any, piece: Piece, kids: list[int]) -> str:
         """A value inside another: as text, or as a child and a `*`."""
@@ -244,7 +262,7 @@ class Walk:
         if self.sees_order:
             graph.labels[0] += hash_text("\n".join(self._orders))
         if self.sees_identity:
-            graph.labels[0] += hash_text(graph.shape())
+            graph.labels[0] += hash_text(self._identities())
 
 
 def attributes(
@@ -271,6 +289,8 @@ def data(  # noqa: PLR0913  # the home is a keyword
     home: tuple[str, str] | None = None,
 ) -> str:
     """A value that code holds under a name: `item`, and a piece of its own."""
+    if kind != "attribute":  # a class that runs again makes its own anew
+        walk.note(name, value)
     if type(value) in ATOMS:
         token = constant_token(value)
         piece = walk.piece(kind, name, reader)
