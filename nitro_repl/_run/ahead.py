@@ -10,7 +10,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-from .surroundings import Surroundings
+from . import threads
 from .turns import short_turns
 
 
@@ -71,12 +71,7 @@ class Ahead:
 
     def _go_on(self) -> None:
         self._turn = turn = object()
-        threading.Thread(
-            target=Surroundings().run,
-            args=(self._work, turn),
-            name=f"nitro-schedule-{self._name}",
-            daemon=True,
-        ).start()
+        threads.start(f"nitro-schedule-{self._name}", self._work, turn)
 
     def _work(self, turn: object) -> None:
         with short_turns():

@@ -6,7 +6,6 @@ A run that has ended switches too: it goes on with the new code.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -20,7 +19,7 @@ from .._programs.program_set import ProgramSet
 from .._programs.report import Reasons
 from .._programs.spec import Asker
 from ..errors import RunError, SwapError, suggest
-from . import asking, host_hooks, registry
+from . import asking, host_hooks, registry, threads
 from .commands import Command
 from .decay import check_decay, scheduled_decay
 from .failure import describe
@@ -30,7 +29,6 @@ from .requests import Bound, Request, Requests
 from .schedules import schedules
 from .settings import newly_said
 from .setup import check
-from .surroundings import Surroundings
 from .switch import Kept, take_optimizer
 from .turns import short_turns
 from .unseen import tell_unseen
@@ -121,13 +119,7 @@ class Swapper:
         )
         if any(old.tells for old in self._requests.add(asked, replaced)):
             self._tell(f"nitro: {self._who}a newer swap replaces the one on its way")
-        thread = threading.Thread(
-            target=Surroundings().run,
-            args=(self._work, asked),
-            name=f"nitro-swap-{self._run.id}",
-            daemon=True,
-        )
-        thread.start()
+        thread = threads.start(f"nitro-swap-{self._run.id}", self._work, asked)
         asking.note(asked.done)
         if not wait:
             return None

@@ -15,12 +15,13 @@ import jax
 
 from .._text import message, tell
 from ..errors import RunError
-from . import asking
+from . import asking, threads
 from .commands import Command, Mailbox
 from .loop import Loop
 from .surroundings import Surroundings
 
 _JOIN_S = 3.0
+_JOIN_BESIDE_S = 10.0  # a trace, or a compile of a common size
 
 
 class Worker:
@@ -206,6 +207,7 @@ def _halt_all() -> None:
     """A thread inside XLA while the interpreter ends would abort the process."""
     for worker in list(_live):
         worker.halt()
+    threads.join_all(_JOIN_BESIDE_S)  # told by the end of their run that they are over
 
 
 def _copy(leaf: Any) -> Any:
