@@ -19,7 +19,7 @@ from .._where import place
 from ..errors import FieldError, HookError, suggest
 from . import figures
 from .declarations import check_declaration, with_inherited
-from .fields import MISSING, Field, collect_fields, field
+from .fields import MISSING, Field, collect_fields, field, own_copy
 from .hooks import HOOKS, HOST_SETTINGS, is_program, uses_bare_super
 from .presets import preset_values
 from .program import mark
@@ -81,7 +81,7 @@ class Experiment:
             if declared.name in values:
                 self.__dict__[declared.name] = values[declared.name]
             elif declared.default is not MISSING:
-                self.__dict__[declared.name] = declared.default
+                self.__dict__[declared.name] = declared.own_default()
             elif declared.default_factory is None:
                 raise FieldError(
                     f"the field `{declared.name}` needs a value",
@@ -124,6 +124,10 @@ class Experiment:
         """
         given = {name: self.__dict__[name] for name in self.__dict__["_given"]}
         made = type(self)(**{**given, **changes})
+        for declared in type(self).__fields__.values():
+            if declared.copies and declared.name not in {*given, *changes}:
+                # One of its own, with what was changed in it.
+                made.__dict__[declared.name] = own_copy(self.__dict__[declared.name])
         for name in {"_preset", "_overridden"} & self.__dict__.keys():
             made.__dict__[name] = self.__dict__[name]
         if "_overridden" in made.__dict__:

@@ -62,12 +62,36 @@ class Field:
         return self.default is MISSING and self.default_factory is None
 
     @property
+    def copies(self) -> bool:
+        """Whether each experiment gets a default of its own, which it may change."""
+        return own_copy(self.default) is not self.default
+
+    def own_default(self) -> Any:
+        """The default for one experiment; changing it changes no other."""
+        return own_copy(self.default)
+
+    @property
     def marker(self) -> str:
         """The annotation as the user would write it."""
         inner = getattr(self.type, "__name__", str(self.type))
         if self.residency is Residency.HOST:
             return inner
         return f"{self.residency.value}[{inner}]"
+
+
+def own_copy(value: Any) -> Any:
+    """A copy of lists, dicts and sets, and of those in them; all else as it is."""
+    if type(value) is dict:
+        return {key: own_copy(item) for key, item in value.items()}
+    if type(value) is list:
+        return [own_copy(item) for item in value]
+    if type(value) is set:
+        return set(value)
+    if type(value) is tuple:
+        items = tuple(map(own_copy, value))
+        changed = any(a is not b for a, b in zip(items, value, strict=True))
+        return items if changed else value
+    return value
 
 
 def field(

@@ -152,3 +152,36 @@ def test_a_factory_runs_once_for_each_experiment():
     assert len(made) == 2
     assert Made(items=[3]).items == [3]
     assert len(made) == 2
+
+
+def test_each_experiment_has_a_default_of_its_own():
+    class Sizes(nitro.Experiment):
+        sizes: nitro.GraphConst[list] = [64, 64]  # noqa: RUF012
+        groups: dict = {"a": [1], "b": ({2},)}  # noqa: RUF012
+        names: nitro.GraphConst[tuple] = ("x", "y")
+        late: int = 0
+
+    one, two = Sizes(), Sizes()
+    one.sizes.append(8)
+    one.groups["a"].append(3)
+    one.groups["b"][0].add(5)
+    assert one.sizes == [64, 64, 8]
+    for other in (two, Sizes()):
+        assert other.sizes == [64, 64]
+        assert other.groups == {"a": [1], "b": ({2},)}
+    assert Sizes.sizes == [64, 64]
+    assert one.names is two.names, "what cannot be changed is shared"
+
+    replaced = one.replace(late=1)  # keeps what was changed in it, in its own copy
+    assert replaced.sizes == [64, 64, 8]
+    replaced.sizes.append(9)
+    assert one.sizes == [64, 64, 8]
+    assert one.replace(sizes=[1]).sizes == [1]
+
+    class Wider(Sizes):
+        sizes = [1, 2]  # noqa: RUF012
+
+    Wider().sizes.append(3)
+    assert Wider().sizes == [1, 2]
+    given = [5]
+    assert Sizes(sizes=given).sizes is given, "what is given is the user's own"

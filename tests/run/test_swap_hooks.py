@@ -117,3 +117,24 @@ def test_settings_of_the_update_come_and_go_beside_an_optimizer_with_inputs():
             assert told == compiled, cell
             if rate is not None:
                 assert gone == pytest.approx(rate, rel=1e-4), cell
+
+
+SIZED = """
+class Tiny(Tiny):
+    scales: GraphConst[list] = [1.0, 2.0]
+
+    def loss(self, logits, *, y):
+        return squared_error(logits, y, self.smoothing) * sum(self.scales)
+"""
+
+
+def test_a_default_that_is_changed_in_place_is_noticed_by_its_own_run_alone():
+    book = tiny(SIZED)
+    with live(book) as run, live(book) as other:
+        assert run.stale == other.stale == ()
+        run.handle.experiment.scales.append(3.0)
+        assert run.stale == ("loss",)
+        assert other.stale == ()
+        assert not any(book.handle().experiment.scales[2:])
+        run.swap()
+        assert run.stale == ()
