@@ -17,9 +17,11 @@ from IPython.core.completer import (
     SimpleMatcherResult,
     context_matcher,
 )
+from IPython.utils.generics import complete_object
 
 from .._run import invoke, registry, verbs
 from .._run.compare import MODES
+from .._run.nitro import Nitro
 from .._run.run import Run
 from .._run.settings import SETTINGS
 from .._run.verb import Verb
@@ -27,6 +29,13 @@ from .._watch.level import LEVELS
 from ..errors import NitroError
 
 _LINE = re.compile(r"(?:^|=)\s*%nitro\s+(?P<rest>.*)$")
+
+
+@complete_object.register(Run)
+@complete_object.register(Nitro)
+def _public(completed: Run | Nitro, found: list[str]) -> list[str]:
+    """Without jedi, IPython adds to `dir` what the class has for ourselves."""
+    return dir(completed)
 
 
 def make_matcher(

@@ -45,6 +45,11 @@ from .settings import resolve, with_derived
 from .setup import build, check
 from .start import check_ends, check_start, followed
 
+_SHOWN = (
+    "call", "data", "evaluate", "experiment", "predict", "render", "report", "run",
+    "settings", "train", "validate",
+)  # fmt: skip
+
 
 class Nitro:
     """A handle on one experiment: set-up only, until `train` is called.
@@ -74,6 +79,10 @@ class Nitro:
         >>> run = handle.train()
         >>> handle.evaluate("test")["acc"]
     """
+
+    def __dir__(self) -> list[str]:
+        """What Tab shows; the rest is for our own threads and views."""
+        return list(_SHOWN)
 
     def __init__(
         self,

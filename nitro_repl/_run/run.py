@@ -43,6 +43,14 @@ if TYPE_CHECKING:
     from .nitro import Nitro
 
 
+_SHOWN = (
+    "advance", "call", "culprit", "ended", "epoch", "every", "exception", "handle",
+    "history", "id", "live", "load", "model", "on", "params", "pause", "phase",
+    "progress", "render", "report", "resume", "set", "stale", "status", "step",
+    "stop", "swap", "unset", "wait",
+)  # fmt: skip
+
+
 class Run(Readings):
     """One training run of a handle; made by `Nitro.train`.
 
@@ -53,6 +61,10 @@ class Run(Readings):
         phase: "starting", "compiling <program>", "stepping", "evaluating", "paused",
             and at the end "done", "stopped" or "failed".
     """
+
+    def __dir__(self) -> list[str]:
+        """What Tab shows; the rest is for our own threads and views."""
+        return list(_SHOWN)
 
     def __init__(self, handle: Nitro, followed: Schedules):
         self.handle = handle

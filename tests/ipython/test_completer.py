@@ -158,3 +158,19 @@ def test_a_dotted_name_completes_as_a_whole(runs, shell):
         found = list(shell.Completer.completions(text, len(text)))
     [made] = [text[: c.start] + c.text for c in found]
     assert made.endswith(" kernel.learning_rate=")
+
+
+@pytest.mark.parametrize("jedi", [True, False])
+def test_a_run_and_a_handle_show_what_is_for_users(jedi, runs, shell, monkeypatch):
+    monkeypatch.setattr(shell.Completer, "use_jedi", jedi)
+    run = shell.user_ns["run"] = runs[0]
+    handle = shell.user_ns["handle"] = run.handle
+    for text, shown in (("run.", run), ("handle.", handle)):
+        with provisionalcompleter():
+            found = list(shell.Completer.completions(text, len(text)))
+        names = {c.text.removeprefix(".") for c in found}
+        assert names == set(dir(shown))
+        assert all(hasattr(type(shown), n) or n in vars(shown) for n in names)
+    assert {"swap", "set", "history", "stale", "every"} <= set(dir(run))
+    assert {"train", "evaluate", "predict", "run"} <= set(dir(handle))
+    assert not {"asker", "begin", "mailbox", "plan"} & {*dir(run), *dir(handle)}
