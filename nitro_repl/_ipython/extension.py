@@ -13,12 +13,14 @@ from IPython.core.interactiveshell import InteractiveShell
 from .. import _where
 from .._code.files import files
 from .._run import binding, registry, ticker
+from .._run.comparison import Comparison
 from .._text import folded
 from .._watch.auto import Auto
-from .._widgets import panel
+from .._widgets import overlay, panel
 from . import dash
 from .completer import make_matcher
 from .magics import NitroMagics
+from .notebook import show_comparison
 from .setters import Setters
 
 _loaded: dict[int, _Loaded] = {}
@@ -61,6 +63,12 @@ class _Loaded:
                 )
             self.shell.display_pub.publish(data, metadata)
 
+    @property
+    def _displays(self) -> Any:
+        """What shows objects of a type in a way of their own."""
+        formatter: Any = self.shell.display_formatter
+        return formatter.ipython_display_formatter
+
     def add(self) -> None:
         self.shell.register_magics(self.magics)
         self.shell.Completer.custom_matchers.append(self.matcher)
@@ -70,10 +78,13 @@ class _Loaded:
         self.shell.events.register("pre_run_cell", self.before_cell)
         self.shell.events.register("post_run_cell", self.after_cell)
         binding.audience.append(self.show)
+        if getattr(self.shell, "kernel", None) is not None:
+            self._displays.for_type(Comparison, show_comparison)
         self.auto.after_cell()  # see what is imported as it is before an edit
 
     def remove(self) -> None:
         binding.audience.remove(self.show)
+        self._displays.type_printers.pop(Comparison, None)
         self.shell.events.unregister("pre_run_cell", self.before_cell)
         self.shell.events.unregister("post_run_cell", self.after_cell)
         files.unregister(self.names)
@@ -115,6 +126,7 @@ def unload(shell: InteractiveShell) -> None:
     if not _loaded:
         _auto.pop().close()
     ticker.stop_all()
+    overlay.close_all()
     panel.close_all()
     live = [run.id for run in registry.runs.values() if run.live]
     if live:

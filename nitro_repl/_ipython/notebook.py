@@ -1,4 +1,4 @@
-"""The panel of a run under the cell that runs now, where the kernel can show one."""
+"""Panels and comparisons under the cell that runs now, where a kernel can show one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from typing import Any
 
 from IPython.display import display, update_display
 
+from .._run.comparison import Comparison
 from .._text import said, warn
+from .._widgets.overlay import overlay_of
 from .._widgets.panel import panel_of
 
 
@@ -26,6 +28,17 @@ def show_panel(run: Any, refresh: float) -> bool:
         warn(f"no panel, a line of text instead: {said(error)}")
         return False
     return True
+
+
+def show_comparison(found: Comparison) -> None:
+    """Show a comparison that moves, or, after a warning, one that does not."""
+    try:
+        from .._widgets.widget import OverlayWidget
+
+        overlay_of(found, _show, OverlayWidget).show()
+    except Exception as error:
+        warn(f"a comparison that stands still: {said(error)}")
+        display(found._repr_mimebundle_(), raw=True)
 
 
 def _show(thing: Any, *, display_id: str | None = None, update: bool = False) -> None:

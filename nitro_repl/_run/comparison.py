@@ -116,21 +116,26 @@ class Comparison(View):
 
     def __rich__(self) -> RenderableType:
         parts: list[RenderableType] = [self._results(), *self._values()]
+        return Group(*parts, *self.details())
+
+    def details(self) -> list[Text]:
+        """What else differs, line by line: steps, programs, changes, hooks as diffs."""
+        lines: list[Text] = []
         if self.first_difference is not None:
-            parts.append(_line("first differing step", str(self.first_difference)[5:]))
+            lines.append(_line("first differing step", str(self.first_difference)[5:]))
         for name, runs in self.programs.items():
             for causes, alike in _grouped(runs).items():
-                parts.append(_line(f"program {name}, {alike}", "; ".join(causes)))
+                lines.append(_line(f"program {name}, {alike}", "; ".join(causes)))
         for one in self.sides:
-            parts += [
+            lines += [
                 _line(f"changed in {one.run}", text) for text in one.changes[-_CHANGES:]
             ]
         for name, runs in self.hooks.items():
             bodies = {run: text.split("\n", 2)[2] for run, text in runs.items()}
             for body, alike in _grouped(bodies).items():
                 head = f"--- {name} ({self.runs[0]})\n+++ {name} ({alike})\n"
-                parts += [Text(), *_diff(head + body)]
-        return Group(*parts)
+                lines += [Text(), *_diff(head + body)]
+        return lines
 
     def _repr_html_(self) -> str:
         curves = dict(list(self.curves.items())[:_CURVES])
@@ -147,7 +152,7 @@ class Comparison(View):
 
     def _results(self) -> Wide:
         several = len({one.experiment for one in self.sides}) > 1
-        sides, metrics = self.sides, self._shown_metrics()
+        sides, metrics = self.sides, self.shown_metrics()
         phases = [one.progress.phase for one in sides]
         ids = self._ids()
         keys = [
@@ -171,7 +176,7 @@ class Comparison(View):
         span = (limits(list(self.curves[self.metric].values())) or ())[:2]
         drawn = [one.curves.get(self.metric) for one in sides]
         lines = [
-            Text(sparkline(curve, 14, span) if curve else "", _color(place))
+            Text(sparkline(curve, 14, span) if curve else "", color(place))
             for place, curve in enumerate(drawn)
         ]
         rest.insert(1, Column(plain(self.metric, 20), lines))
@@ -181,8 +186,8 @@ class Comparison(View):
         set_ = any(name in one.settings or name in one.fields for one in self.sides)
         return set_ or name.endswith("grad_norm")
 
-    def _shown_metrics(self) -> dict[str, tuple[float, ...]]:
-        """All that was measured, and a few of the rest."""
+    def shown_metrics(self) -> dict[str, tuple[float, ...]]:
+        """The last values of all that was measured, and of a few of the rest."""
         metrics = self.metrics
         measured = [name for name in metrics if not self._is_minor(name)]
         return dict(list(metrics.items())[: max(_METRICS, len(measured))])
@@ -198,7 +203,7 @@ class Comparison(View):
         return [tables] if columns else []
 
     def _ids(self) -> Column:
-        ids = [plain(run, 40, _color(place)) for place, run in enumerate(self.runs)]
+        ids = [plain(run, 40, color(place)) for place, run in enumerate(self.runs)]
         return Column(Text("run"), ids)
 
     def _styles(self) -> list[str]:
@@ -233,5 +238,6 @@ def _number(value: float) -> str:
     return "" if np.isnan(value) else f"{value:.4g}"
 
 
-def _color(place: int) -> str:
+def color(place: int) -> str:
+    """Of the run at that place, in the table and in the curves."""
     return COLORS[place % len(COLORS)]

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .points import AXIS, Points
+from .points import AXIS, LIMIT, Points
 
 Series = tuple[str, str, np.ndarray, np.ndarray]
 """Split, name, steps and values of one curve."""
@@ -21,10 +21,12 @@ class Curves:
 
     Args:
         history: Has `splits()`, `count(split)` and `columns(split, since)`.
+        limit: Most points a curve, a multiple of four.
     """
 
-    def __init__(self, history: Any):
+    def __init__(self, history: Any, limit: int = LIMIT):
         self._history = history
+        self._limit = limit
         self._splits: dict[str, Points] = {}
         self._read: dict[str, int] = {}
         self._new: dict[str, dict[str, np.ndarray]] = {}
@@ -41,7 +43,7 @@ class Curves:
             if count > read:
                 columns = self._history.columns(split, read)
                 self._read[split] = read + len(columns["step"])
-                self._splits.setdefault(split, Points()).append(columns)
+                self._splits.setdefault(split, Points(self._limit)).append(columns)
                 self._new[split] = columns
         return kept
 

@@ -1,6 +1,6 @@
-"""The script and the style of the panel, from the files beside this one.
+"""The scripts and the style of the widgets, from the files beside this one.
 
-The script is several files read as one module: no bundler, no import, no network.
+A script is several files read as one module: no bundler, no import, no network.
 """
 
 from __future__ import annotations
@@ -8,20 +8,23 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-SCRIPTS = ("dom.js", "points.js", "axes.js", "chart.js", "charts.js", "values.js")
-SCRIPTS += ("strips.js", "link.js", "panel.js")
+_CHARTS = ("dom.js", "points.js", "axes.js", "chart.js", "together.js", "link.js")
+SCRIPTS = {
+    "panel": (*_CHARTS, "charts.js", "values.js", "strips.js", "panel.js"),
+    "overlay": (*_CHARTS, "overlay.js"),
+}
 _STATIC = Path(__file__).parent / "static"
 
 
 @cache
-def script() -> str:
-    """The ESM of the widget."""
-    return "\n".join(_read(name) for name in SCRIPTS)
+def script(name: str = "panel") -> str:
+    """The ESM of a widget: "panel" of one run, "overlay" of several."""
+    return "\n".join(_read(part) for part in SCRIPTS[name])
 
 
 @cache
 def style() -> str:
-    """Its CSS."""
+    """The CSS of all of them."""
     return _read("panel.css")
 
 

@@ -20,10 +20,10 @@ from .._run.story import Item, Story
 from .clicks import Clicks
 from .pump import Pump
 from .routing import pin, unpin_all
-from .series import packed
+from .series import Packed
 from .summary import Summary
+from .wire import Wire
 
-_ALIVE_S = 2.0  # a message at least so often, so that the front end knows of us
 _TEXT_S, _REFRESH_S = 0.25, 20.0  # between refreshes of the static form
 
 
@@ -45,16 +45,13 @@ class Panel:
         self._look = Look(run)
         self._story = Story(run.journal, run.log)
         self._curves = Curves(run.record.history)
-        self._sent: Sections = {}
-        self._next = 0
-        self._sent_at = self._static_at = -math.inf
+        self._static_at = -math.inf
         self._static: tuple[str, int] | None = None  # where the static form was made
         self._line = ""
         self._still: Summary | None = None  # the static form as it was shown last
-        self._wanted = False
-        self._connected = False
         self._shown = False
         self._widget = widget(f"panel of run {run.id}", self._on_message)
+        self._wire = Wire(self._widget.send)
         pin(getattr(self._widget, "comm", None))
         self._pump = Pump(self._turn, f"the panel of run `{run.id}`")
         self._listener = run.on("phase", self._on_phase)
@@ -107,7 +104,7 @@ class Panel:
         if not isinstance(message, Mapping):
             return
         if message.get("t") == "hello":
-            self._wanted = True
+            self._wire.ask()
         elif message.get("t") == "do":
             self._clicks.take(message)
         self._pump.wake()
@@ -123,11 +120,10 @@ class Panel:
         self._clicks.flush()
         full = not self._curves.read()
         lines, flags = self._story.fresh(self._curves.results())
-        wanted, self._wanted = self._wanted, False
-        if wanted or (full and self._connected):
-            self._connected = True
+        everything = self._wire.begin(anew=full)
+        if everything:
             self._send_all()
-        elif self._connected:
+        elif everything is not None:
             self._send_new(lines, flags)
         self._refresh()
         return live or self.run.swapping or not self._clicks.idle
@@ -138,45 +134,18 @@ class Panel:
 
     def _send_all(self) -> None:
         heard = self._clicks.known()
-        self._sent = self._sections()
-        series, buffers = packed(self._curves.all())
-        self._send(
-            {
-                "t": "full",
-                "series": series,
-                "state": self._sent,
-                "lines": list(self._story.lines),
-                "flags": list(self._story.flags),
-                "heard": heard,
-            },
-            buffers,
+        self._wire.full(
+            Packed().add(self._curves.all()),
+            self._sections(),
+            lines=list(self._story.lines),
+            flags=list(self._story.flags),
+            heard=heard,
         )
 
     def _send_new(self, lines: list[Item], flags: list[Item]) -> None:
         heard = self._clicks.heard()  # first: what comes later is said to wait
-        now = self._sections()
-        state = {k: v for k, v in now.items() if v != self._sent.get(k)}
-        self._sent = now
-        series, buffers = packed(self._curves.new())
-        silent = time.monotonic() - self._sent_at > _ALIVE_S
-        if state or series or lines or flags or heard or silent:
-            self._send(
-                {
-                    "t": "new",
-                    "series": series,
-                    "state": state,
-                    "lines": lines,
-                    "flags": flags,
-                    "heard": heard,
-                },
-                buffers,
-            )
-
-    def _send(self, message: dict[str, Any], buffers: list[bytes]) -> None:
-        message |= {"base": self._next, "next": self._next + 1, "now": time.time()}
-        self._next += 1
-        self._sent_at = time.monotonic()
-        self._widget.send(message, buffers)
+        packed, state = Packed().add(self._curves.new()), self._sections()
+        self._wire.new(packed, state, lines=lines, flags=flags, heard=heard)
 
     def _refresh(self) -> None:
         """Bring the static form up to date: now and then, and when the run stands."""
@@ -188,7 +157,7 @@ class Panel:
         if (stands and here != self._static) or since > _REFRESH_S:
             self._static = here
             self._update(self._summary())
-        elif not self._connected and since > self._period:
+        elif not self._wire.connected and since > self._period:
             line = str(self.run.progress())
             if line != self._line:
                 self._update(Summary(self.run.id, line))

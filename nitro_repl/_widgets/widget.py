@@ -1,4 +1,4 @@
-"""The anywidget of a panel: no traits of its own, so that it holds no state to sync."""
+"""The anywidgets: no traits of their own, so that they hold no state to sync."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class PanelWidget(anywidget.AnyWidget):
         on_message: Called with each message of a front end, on any thread.
     """
 
-    _esm = script()
+    _esm = script("panel")
     _css = style()
 
     def __init__(self, title: str, on_message: Callable[[Any], None]):
@@ -28,3 +28,9 @@ class PanelWidget(anywidget.AnyWidget):
 
     def __repr__(self) -> str:
         return self._title
+
+
+class OverlayWidget(PanelWidget):
+    """The front end's half of a comparison; takes what `PanelWidget` does."""
+
+    _esm = script("overlay")

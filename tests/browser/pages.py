@@ -74,16 +74,21 @@ class BarePage:
         browser: From `browser()`.
         width: Of the page, in pixels.
         dark: Whether the system prefers dark colours.
+        name: Of the script: "panel" or "overlay".
     """
 
-    def __init__(self, browser: Any, width: int = 1200, dark: bool = False):
+    def __init__(
+        self, browser: Any, width: int = 1200, dark: bool = False, name: str = "panel"
+    ):
         scheme = "dark" if dark else "light"
         size = {"width": width, "height": 900}
         self.context = browser.new_context(viewport=size, color_scheme=scheme)
         self.page = self.context.new_page()
         self.errors: list[str] = []
         self.page.on("pageerror", lambda error: self.errors.append(str(error)))
-        self.page.set_content(_PAGE.format(style=style(), script=json.dumps(script())))
+        self.page.set_content(
+            _PAGE.format(style=style(), script=json.dumps(script(name)))
+        )
         self.page.wait_for_function("globalThis.ready === true")
 
     def deliver(self, message: Any, buffers: list[bytes]) -> None:

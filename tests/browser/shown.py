@@ -34,7 +34,7 @@ class Shown:
         """Wait until a script says true of its `view`."""
         self.page.wait_for_function(
             f"(() => {{ const view = {self._view}?.parentElement?.nitro;"
-            f" if (!view?.panel.state) return false; {script} }})()",
+            f" if (!(view?.panel ?? view?.link)?.state) return false; {script} }})()",
             timeout=60_000,
         )
 

@@ -34,13 +34,17 @@ hurt = %nitro train Hurt --eval-every 3
 LONG = """
 long = %nitro train Tiny --max-steps 20000 --eval-every 1000 --fuse
 """
-SETUP, LIVE, SLEEP, FAILS, FAST = range(5)
+SIDES = """
+other = nitro.Nitro(Tiny(smoothing=0.2), max_steps=50).train(background=False)
+nitro.compare(run, other)
+"""
+SETUP, LIVE, SLEEP, FAILS, FAST, COMPARE = range(6)
 
 
 @pytest.fixture(scope="module")
 def book(jupyter, browser):
     """A saved notebook in JupyterLab, with a run that steps and its panel."""
-    lab.write(jupyter.root, [IMPORTS, TRAIN, BUSY, HURT, LONG], "live.ipynb")
+    lab.write(jupyter.root, [IMPORTS, TRAIN, BUSY, HURT, LONG, SIDES], "live.ipynb")
     context = browser.new_context(viewport={"width": 1300, "height": 1000})
     page = context.new_page()
     came = comm_messages(page)
@@ -229,3 +233,29 @@ def test_20_000_steps_are_few_messages_and_little_in_the_file(book, live):
     assert "step 20,000/20,000" in still.inner_text()
     assert still.locator("svg").is_visible()
     page.close()
+
+
+def test_a_comparison_moves_and_leaves_a_still_one_in_the_file(book, live):
+    book.run(COMPARE)
+    shown = Shown(book.page, book.page.locator(".nitro-panel").count() - 1).wait()
+    assert book.page.locator(".nitro-comparison").count() == 1
+    still = book.cell(COMPARE).locator("[class^=nitro-comparison-]")
+    assert still.count() == 1
+    assert not still.is_visible(), "the widget says it all"
+    steps = (
+        "return [...view.charts.store.values()].find((p) => p.about.run === 0).count"
+    )
+    before = shown.ask(steps)
+    shown.until(f"{steps} > {before}")
+    names = shown.root.locator(".nitro-table .nitro-key")
+    names.first.click()
+    shown.until("return view.charts.all[0].visible.length === 1")
+    live.press("Pause")
+    live.until_phase("paused")
+    shown.until("return view.link.state.rows[0].phase === 'paused'")
+    book.save()
+    book.kill()
+    book.page.reload()
+    still.wait_for(timeout=lab.READY_S * 1e3)
+    assert still.locator("svg").count() >= 2
+    assert "50" in still.inner_text()

@@ -7,7 +7,7 @@ import threading
 import numpy as np
 import pytest
 
-from nitro_repl._widgets import panel as panels
+from nitro_repl._widgets import overlay as overlays, panel as panels
 from tests.cells import tiny, until
 
 
@@ -56,13 +56,14 @@ class FakeFrontEnd:
             return
         self.next = message["next"]
         self.state |= message["state"]
-        self.lines += message["lines"]
-        self.flags += message["flags"]
-        self.heard |= set(message["heard"])
+        self.lines += message.get("lines", [])
+        self.flags += message.get("flags", [])
+        self.heard |= set(message.get("heard", ()))
         for one in message["series"]:
             x, y = (np.frombuffer(buffers[one[a]]) for a in "xy")
-            known = self.curves.get(one["label"], (np.empty(0), np.empty(0)))
-            self.curves[one["label"]] = tuple(map(np.append, known, (x, y)))
+            key = (one["run"], one["label"]) if "run" in one else one["label"]
+            known = self.curves.get(key, (np.empty(0), np.empty(0)))
+            self.curves[key] = tuple(map(np.append, known, (x, y)))
 
     def hello(self):
         count = len(self.fulls)
@@ -113,3 +114,23 @@ def show():
     panels.close_all()
     for panel in made:
         until(lambda panel=panel: not panel.live)
+
+
+@pytest.fixture
+def lay():
+    """Shows a comparison; gives its front end."""
+    made = []
+
+    def make(found):
+        display = FakeDisplay()
+        overlay = overlays.overlay_of(found, display, FakeFrontEnd)
+        overlay.show()
+        front = overlay._widget
+        front.display, front.overlay = display, overlay
+        made.append(overlay)
+        return front
+
+    yield make
+    overlays.close_all()
+    for overlay in made:
+        until(lambda overlay=overlay: not overlay.live)

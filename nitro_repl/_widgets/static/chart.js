@@ -4,11 +4,11 @@ const COLORS = ["#3b7dd8", "#d9772b", "#2f9e6e", "#9a5bd0", "#cf4a5a", "#1f97a8"
 const HEIGHT = 210;
 
 class Chart {
-  // shared: the zoom, cursor, flags and epochs that all charts of a panel have in common.
+  // shared: the `Together` of all charts beside it. Curves of one group hide together.
   constructor(title, shared, { log = false, smoothing = 0 } = {}) {
     this.shared = shared;
     this.curves = new Map();
-    this.hidden = new Set();
+    this.hidden = shared.hidden ?? new Set();
     this.smoothing = smoothing;
     this.canvas = el("canvas", {
       class: "nitro-canvas", tabindex: 0, role: "img",
@@ -35,20 +35,20 @@ class Chart {
   add(points) {
     const key = points.about.key;
     if (this.curves.has(key)) { this.curves.get(key).points = points; return; }
-    const color = COLORS[this.curves.size % COLORS.length];
+    const color = points.about.color ?? COLORS[this.curves.size % COLORS.length];
+    const group = points.about.group ?? key;
     const value = el("span", { class: "nitro-value" });
     const swatch = el("span", { class: "nitro-swatch" });
     swatch.style.background = color;
     const button = el("button", {
       type: "button", class: "nitro-key", "aria-pressed": "true", title: "show or hide",
       onclick: () => {
-        if (!this.hidden.delete(key)) this.hidden.add(key);
-        setAttribute(button, "aria-pressed", String(!this.hidden.has(key)));
+        if (!this.hidden.delete(group)) this.hidden.add(group);
         this.shared.redraw();
       },
     }, swatch, el("span", { class: "nitro-name" }, points.about.label), value);
     this.legend.append(button);
-    this.curves.set(key, { points, color, value });
+    this.curves.set(key, { points, color, value, group, button });
   }
 
   clear() {
@@ -56,7 +56,7 @@ class Chart {
   }
 
   get visible() {
-    return [...this.curves].filter(([key, c]) => !this.hidden.has(key) && c.points.count).map(([, c]) => c);
+    return [...this.curves.values()].filter((c) => !this.hidden.has(c.group) && c.points.count);
   }
 
   get isEmpty() { return ![...this.curves.values()].some((c) => c.points.count); }
@@ -125,8 +125,8 @@ class Chart {
         ctx.globalAlpha = 0.25;
         drawCurve(ctx, this.axes, points, points.y, 1);
         ctx.globalAlpha = 1;
-        drawCurve(ctx, this.axes, points, points.smooth(this.smoothing), 1.8);
-      } else drawCurve(ctx, this.axes, points, points.y, 1.4);
+        drawCurve(ctx, this.axes, points, points.smooth(this.smoothing), points.about.bold ? 3 : 1.8);
+      } else drawCurve(ctx, this.axes, points, points.y, points.about.bold ? 2.6 : 1.4);
     }
     ctx.restore();
     drawFlags(ctx, this.axes, ink, this.shared.flags);
@@ -135,7 +135,9 @@ class Chart {
 
   // The legend says the values under the cursor, or the last ones.
   tell() {
-    for (const { points, value } of this.curves.values()) {
+    for (const { points, value, group, button } of this.curves.values()) {
+      setAttribute(button, "aria-pressed", String(!this.hidden.has(group)));
+      button.hidden = !points.count;
       const at = this.shared.cursor === null ? points.nearest(Infinity) : points.nearest(this.shared.cursor);
       setText(value, at < 0 ? "" : shortNumber(points.y[at]));
     }
