@@ -51,6 +51,9 @@ class _Loaded:
         number = getattr(result, "execution_count", None)
         self.setters.after_cell(number or 0)
         self.auto.after_cell()
+        if self.is_notebook:
+            panel.settle()
+            overlay.settle()
 
     def show(self, view: binding.Binding) -> None:
         """Show what a handle was set up with under the cell that made it."""
@@ -62,6 +65,11 @@ class _Loaded:
                     f"{view.experiment}: fields, settings and data", data["text/html"]
                 )
             self.shell.display_pub.publish(data, metadata)
+
+    @property
+    def is_notebook(self) -> bool:
+        """Whether there is a front end that may draw more than text."""
+        return getattr(self.shell, "kernel", None) is not None
 
     @property
     def _displays(self) -> Any:
@@ -78,7 +86,7 @@ class _Loaded:
         self.shell.events.register("pre_run_cell", self.before_cell)
         self.shell.events.register("post_run_cell", self.after_cell)
         binding.audience.append(self.show)
-        if getattr(self.shell, "kernel", None) is not None:
+        if self.is_notebook:
             self._displays.for_type(Comparison, show_comparison)
         self.auto.after_cell()  # see what is imported as it is before an edit
 

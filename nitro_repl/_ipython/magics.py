@@ -93,18 +93,9 @@ def _dash(magics: NitroMagics, verb: Verb, arguments: Arguments) -> None:
 
 def _wait(magics: NitroMagics, verb: Verb, arguments: Arguments) -> Any:
     run = invoke.chosen_run(arguments)
-    try:
-        with terminal_line(run):
-            result = magics.invoke(verb, arguments)
-    finally:
-        magics.screen.settle(run)
+    with terminal_line(run):
+        result = magics.invoke(verb, arguments)
     _say(run)
-    return result
-
-
-def _stop(magics: NitroMagics, verb: Verb, arguments: Arguments) -> Any:
-    result = _plain(magics, verb, arguments)
-    magics.screen.settle(invoke.chosen_run(arguments))
     return result
 
 
@@ -122,6 +113,5 @@ _SPECIAL = {
     "train": _train,
     "dash": _dash,
     "wait": _wait,
-    "stop": _stop,
     "auto": _auto,
 }

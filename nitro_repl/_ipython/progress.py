@@ -14,7 +14,6 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.display import display
 
 from .._run.ticker import Sink, Ticker
-from .._widgets import panel
 from .notebook import show_panel
 
 _STYLE = "white-space:pre;font:13px ui-monospace,Menlo,Consolas,monospace"
@@ -40,11 +39,6 @@ class Screen:
     def panel(self, run: Any, refresh: float) -> bool:
         """Show the panel of a run, again or for the first time; false without one."""
         return self._is_notebook and show_panel(run, refresh)
-
-    def settle(self, run: Any) -> None:
-        """Leave the last word of a run that has ended in the notebook."""
-        if self._is_notebook:
-            panel.settle(run.id)
 
     @property
     def _is_notebook(self) -> bool:

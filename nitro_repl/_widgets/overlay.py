@@ -81,6 +81,12 @@ class Overlay:
         self._shown = True
         self._pump.wake()
 
+    def settle(self) -> None:
+        """Show the static form of runs that have ended from the cell that runs now."""
+        if self._still is not None and not self._live() and self._pump.rest():
+            still, self._still = self._still, None
+            self._display(still, display_id=f"nitro-{self.name}", update=True)
+
     def close(self) -> None:
         """Write it no more."""
         for listener in self._listeners:
@@ -172,8 +178,8 @@ class Overlay:
         """Bring the static form up to date: now and then, and when nothing moves."""
         if self._shown and (not live or time.monotonic() - self._stilled > _STILL_S):
             self._stilled = time.monotonic() if live else -math.inf
-            still = Still(self._now(curves=True), self.name)
-            self._display(still, display_id=f"nitro-{self.name}", update=True)
+            self._still = Still(self._now(curves=True), self.name)
+            self._display(self._still, display_id=f"nitro-{self.name}", update=True)
 
 
 class _Member:
@@ -254,6 +260,12 @@ def overlay_of(found: Comparison, display: Any, widget: Any) -> Overlay:
         with contextlib.suppress(Exception):  # its front end may be gone
             _shown.pop(0).forget()
     return _shown[-1]
+
+
+def settle() -> None:
+    """Show the static forms of what has ended from the cell that runs now."""
+    for overlay in list(_shown):
+        overlay.settle()
 
 
 def close_all() -> None:

@@ -49,6 +49,7 @@ class Panel:
         self._static: tuple[str, int] | None = None  # where the static form was made
         self._line = ""
         self._still: Summary | None = None  # the static form as it was shown last
+        self._settled: Summary | None = None  # and last from a cell of a run that ended
         self._shown = False
         self._widget = widget(f"panel of run {run.id}", self._on_message)
         self._wire = Wire(self._widget.send)
@@ -73,10 +74,12 @@ class Panel:
         """Show the static form of a run that has ended from the cell that runs now.
 
         A front end that runs a notebook without a browser takes in only what the
-        running cell sends.
+        running cell sends. Once for each end: nothing is done while nothing is new.
         """
-        ended = self._shown and not self.run.live and self._pump.rest()
-        if ended and self._still is not None:
+        if not self._shown or self.run.live or self.run.swapping:
+            return
+        if self._pump.rest() and self._still is not self._settled:
+            self._settled = self._still
             self._display(self._still, display_id=self._id, update=True)
 
     def moved(self) -> None:
@@ -196,10 +199,9 @@ def panel_of(run: Run, display: Any, widget: Any, period: float = _TEXT_S) -> Pa
     return panels[run.id]
 
 
-def settle(run_id: str) -> None:
-    """Show the static form of a run that has ended from the cell that runs now."""
-    panel = panels.get(run_id)
-    if panel is not None:
+def settle() -> None:
+    """Show the static forms of runs that have ended from the cell that runs now."""
+    for panel in list(panels.values()):
         panel.settle()
 
 

@@ -20,12 +20,12 @@ FIRST = Path(__file__).parents[2] / "notebooks" / "01_first_run.ipynb"
 def book(jupyter, browser, app):
     """The notebook on a page, with a cell that sleeps after the one that trains.
 
-    Its run is ended by a click, so that it is as long as the page needs.
+    That cell is interrupted, and its run is ended by a click, so that it is as long as the page needs.
     """
     notebook = nbformat.read(FIRST, as_version=4)
     places = {cell.id: place for place, cell in enumerate(notebook.cells)}
     notebook.cells.insert(
-        places["train"] + 1, v4.new_code_cell("import time\ntime.sleep(20)", id="busy")
+        places["train"] + 1, v4.new_code_cell("import time\ntime.sleep(60)", id="busy")
     )
     for cell in notebook.cells:
         cell.source = cell.source.replace("wait 5", "wait 1")

@@ -21,7 +21,7 @@ TRAIN = """
 run = %nitro train Tiny
 _ = run.every(lambda run: time.sleep(0.005), steps=1)
 """
-BUSY = "time.sleep(20)"
+BUSY = "time.sleep(60)"  # it is interrupted
 EVIL = "<img src=x onerror=globalThis.hurt=1>"
 HURT = f"""
 class Hurt(Tiny):
