@@ -55,6 +55,7 @@ class Overlay:
         self._changes = self._count()
         self._looked = self._stilled = -math.inf
         self._shown = False
+        self._still: Still | None = None  # that no cell has shown yet
         self._widget = widget(
             f"comparison of {len(found.sides)} runs", self._on_message
         )

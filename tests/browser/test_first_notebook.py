@@ -20,7 +20,8 @@ FIRST = Path(__file__).parents[2] / "notebooks" / "01_first_run.ipynb"
 def book(jupyter, browser, app):
     """The notebook on a page, with a cell that sleeps after the one that trains.
 
-    That cell is interrupted, and its run is ended by a click, so that it is as long as the page needs.
+    The cell is interrupted and the run ended by a click, so that both last as long as
+    the page needs.
     """
     notebook = nbformat.read(FIRST, as_version=4)
     places = {cell.id: place for place, cell in enumerate(notebook.cells)}

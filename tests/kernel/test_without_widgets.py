@@ -49,6 +49,7 @@ def test_a_notebook_run_without_a_browser_reads_as_text_and_as_html(
         assert f"step {steps}/{steps}" in shown["text/plain"]
         assert "done" in shown["text/plain"]
         assert "<polyline" in shown["text/html"]
+    assert not any(o.output_type == "stream" for o in notebook.cells[5].outputs)
     [sides] = pictures(notebook.cells[4], "nitro-comparison-")
     assert sides["text/plain"].count("done") == 2
     assert sides["text/html"].count("<polyline") >= 4

@@ -55,6 +55,10 @@ def test_it_ends_with_its_runs_and_leaves_the_last_word_in_the_notebook(book, la
         other.stop()
     until(lambda: not front.overlay.live)
     front.until(lambda: front.state["head"]["live"] is False)
+    count = len(front.display.updates)
+    for _ in range(2):
+        overlays.settle()  # a cell has ended
+    assert len(front.display.updates) == count + 1
     again, last = front.display.updates[-1]
     assert again == name
     page = last._repr_mimebundle_()["text/html"]
