@@ -98,7 +98,8 @@ class Evaluation:
         where = f"metrics, split `{split}`"
         losses, totals = Totals("loss"), Totals(where)
         host = self.host(state)
-        iterator = open_epoch(loader, 0)
+        with hooks_explained(f"the loader of `{split}`"):
+            iterator = open_epoch(loader, 0)
         index = 0
         try:
             while (batch := self.next_batch(iterator, split)) is not None:

@@ -65,6 +65,7 @@ class Loop:
         trouble: Why it paused by itself, None if it did not.
         attended: Whether somebody can resume it when it pauses by itself.
         begins: Whether the programs of the first step are yet to be made.
+        owes: Whether the evaluation of this step has failed.
         paused: Whether to wait for commands before the next step.
         stopping: Whether to end at the next boundary.
         advance: The `advance` that it is doing, if any.
@@ -93,6 +94,7 @@ class Loop:
     trouble: NitroError | None = None
     attended: bool = False
     begins: bool = True
+    owes: bool = False
     paused: bool = False
     stopping: bool = False
     advance: Advance = field(default_factory=Advance)
@@ -116,6 +118,9 @@ class Loop:
 
     def turn(self) -> None:
         """One step; then, where an epoch or a period ends, an evaluation."""
+        if self.owes:
+            self._evaluate()
+            return
         self.schedules.apply(self.values, self.step)
         loader = f"the loader of `train`, at step {self.step + 1}"
         with self.pace.waiting(), hooks_explained(loader):
@@ -158,14 +163,19 @@ class Loop:
         if ended:
             self.epoch += 1
         self.listeners.stepped(self)
-        due = self.evaluate_every is not None and self.evaluate_every.due(
-            self.step, self.epoch, ended
-        )
-        if due and self.evaluate is not None:
+        every = self.evaluate_every
+        if every is not None and every.due(self.step, self.epoch, ended):
             self.read(0)
             if not self.paused:
-                self.evaluate(self)
-                self.listeners.emit("eval")
+                self._evaluate()
+
+    def _evaluate(self) -> None:
+        """Evaluate; what fails is owed to a run that goes on."""
+        if self.evaluate is not None:
+            self.owes = True
+            self.evaluate(self)
+            self.owes = False
+            self.listeners.emit("eval")
 
     def boundary(self) -> bool:
         """Apply what was asked; wait while paused. False when the run is to end."""

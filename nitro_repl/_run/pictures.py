@@ -171,7 +171,8 @@ def _samples(
         raise missing("loss", type(plan.experiment).__name__)
     hooks = ("forward",) if wish.predictions else ()
     hooks = (*hooks, "loss") if wish.worst is not None else hooks
-    iterator, index, start = open_epoch(loader, 0), 0, 0
+    with hooks_explained(f"the loader of `{wish.split}`"):
+        iterator, index, start = open_epoch(loader, 0), 0, 0
     try:
         while (batch := evaluation.next_batch(iterator, wish.split)) is not None:
             made = Batch(evaluation, state, batch, At(wish.split, index), hooks)
