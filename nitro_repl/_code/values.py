@@ -16,6 +16,7 @@ import logging
 import operator
 import pathlib
 import re
+import threading
 import types
 import typing
 import uuid
@@ -138,6 +139,14 @@ def expand_instance(walk: Walk, value: Any, piece: Piece, kids: list[int]) -> st
     return "\n".join([label, *attributes(walk, names, piece, kids)])
 
 
+def expand_thread_local(walk: Walk, value: Any, piece: Piece, kids: list[int]) -> str:
+    """Its class: what it holds is another thing in the thread that traces."""
+    what = "a threading.local has what the thread that traces put there, not yours,"
+    walk.unsound(piece, f"{what} read")
+    kind = class_reference(walk, type(value), piece, kids)
+    return f"thread local {kind} {walk.which(value)}"
+
+
 def _is_typing(value: Any) -> bool:
     if type(value).__module__ not in ("typing", "types", "typing_extensions"):
         return False
@@ -223,6 +232,7 @@ FAMILIES: tuple[tuple[type, Expand], ...] = (
     (property, beside(kinds.parts("fget", "fset", "fdel"))),
     (classmethod, beside(kinds.expand_class_method)),
     (staticmethod, beside(kinds.parts("__func__"))),
+    (threading.local, expand_thread_local),
     (pathlib.PurePath, beside(kinds.expand_text)),
     (weakref.ref, beside(kinds.expand_weakref)),
     (BaseException, kinds.expand_exception),

@@ -6,6 +6,7 @@ Errors of our own pass through unchanged.
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -124,6 +125,13 @@ def _hook_error(what: str, error: Exception) -> HookError:
     for kinds, meaning, fix in _KNOWN:
         if isinstance(error, kinds):
             return HookError(meaning, where=f"{what}, {where}", fix=fix)
+    if isinstance(error, AttributeError) and isinstance(error.obj, threading.local):
+        return HookError(
+            f"the threading.local has no `{error.name}` in the thread that calls this",
+            where=f"{what}, {where}",
+            fix="use a global or a ContextVar, which threads of a run see as you do;\n"
+            "or set it in the hook",
+        )
     text = message(error)
     if "different trace level" in text:
         return HookError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from cells import live, tiny
+from cells import check_error, live, losses, tiny
 
 import nitro_repl as nitro
 from nitro_repl._run.look import Look
@@ -57,3 +57,37 @@ def test_a_swap_that_makes_such_a_program_says_it_once(fresh_programs):
         book.cell(LOSS.format("FACTOR"))
         run.swap()
         assert "unknown" not in repr(run.status())
+
+
+THREAD_LOCAL = """
+import threading
+class Held(threading.local):
+    other = 1.0
+held = Held()
+held.factor = held.other = 3.0
+"""
+
+
+def test_a_thread_local_is_said_to_be_another_in_a_trace(fresh_programs):
+    book = tiny(THREAD_LOCAL, LOSS.format("held.other"))
+    with live(book) as run:
+        (line,) = told(run)
+        assert "has what the thread that traces put there, not yours" in line
+        assert run.stale == (), "what this thread put there is no edit"
+        run.swap()
+        assert run.stale == ()
+        book.cell(LOSS.format("(held.other + 1)"))  # control: code around it is
+        assert run.stale == ("loss",)
+
+
+def test_what_a_thread_local_lacks_in_a_trace_is_explained():
+    with pytest.raises(nitro.HookError) as error:
+        tiny(THREAD_LOCAL, LOSS.format("held.factor")).train()
+    check_error(error.value, "threading.local", "`factor`", "ContextVar")
+
+
+def test_a_hook_may_set_a_thread_local_and_read_it(fresh_programs):
+    code = "\n    held.factor = 2.0\n    return logits.mean() * held.factor"
+    cell = LOSS.format(0).replace("    return logits.mean() * 0", code)
+    plain = tiny(LOSS.format("2.0")).train()
+    assert losses(tiny(THREAD_LOCAL, cell).train()) == losses(plain)
