@@ -80,6 +80,9 @@ PURE = frozenset(
         "collections_abc",
     ]
 )
+PURE_CLASSES = frozenset(
+    ["inspect.Parameter", "inspect.Signature", "inspect._empty"]  # Linen keeps them
+)
 
 LOADERS = frozenset(
     ["fromfile", "genfromtxt", "load", "loadtxt", "memmap", "open_memmap"]

@@ -308,6 +308,7 @@ def data(  # noqa: PLR0913  # the home is a keyword
 
 def check_outside(walk: Walk, piece: Piece, module: str, said: str) -> None:
     """Note a reason for a library's value that reads the outside world."""
-    outside = origin.is_stdlib(module) and not origin.is_pure(module)
+    pure = origin.is_pure(module) or said in origin.PURE_CLASSES
+    outside = origin.is_stdlib(module) and not pure
     if outside or origin.reads_state(module, said.rpartition(".")[2]):
         walk.unsound(piece, f"{said} is reached")

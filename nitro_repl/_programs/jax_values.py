@@ -13,6 +13,7 @@ import jax
 import numpy as np
 from flax import nnx
 from flax.core import FrozenDict
+from flax.ids import FlaxId
 from flax.typing import HashableMapping
 from jax.core import Tracer
 
@@ -182,3 +183,4 @@ register(jax.tree_util.PyTreeDef, lambda value: ("treedef", str(value)))
 register(nnx.GraphDef, _GraphDefs().reduce)
 register(jax.sharding.Sharding, lambda value: ("sharding", str(value)))
 register(jax.Device, lambda value: ("device", str(value)))
+register(FlaxId, lambda value: "flax id")  # each Linen module has a number of its own

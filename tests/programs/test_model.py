@@ -74,6 +74,29 @@ def test_training(name):
     run.stop()
 
 
+@pytest.mark.parametrize("name", MODELS)
+def test_the_same_model_built_again_is_known_and_not_stale(name):
+    book = tiny(MODELS[name], USES)
+    run = book.train()
+    assert run.stale == ()
+    with count_compiles() as count:
+        again = book.train()
+    assert count.nothing
+    assert again.stale == ()
+    assert all(not program.unsound for program in again._loop.programs.programs)
+
+
+def test_an_edit_of_a_linen_module_compiles_and_is_stale():
+    source = MODELS["a Linen module"]
+    book = tiny(source, USES)
+    run = book.train()
+    book.cell(source.replace("nn.relu", "nn.tanh"))
+    assert {"forward", "backward"} <= set(run.stale)
+    with count_compiles() as count:
+        book.train()
+    assert count["forward"] == 1
+
+
 @pytest.mark.filterwarnings("ignore:Using 'Module.sow:DeprecationWarning")
 def test_what_a_module_sows_does_not_grow_the_state():
     book = tiny(
