@@ -56,7 +56,8 @@ class Chart {
   }
 
   get visible() {
-    return [...this.curves.values()].filter((c) => !this.hidden.has(c.group) && c.points.count);
+    const shown = [...this.curves.values()].filter((c) => !this.hidden.has(c.group) && c.points.count);
+    return shown.sort((a, b) => Number(a.points.about.bold ?? 0) - Number(b.points.about.bold ?? 0));
   }
 
   get isEmpty() { return ![...this.curves.values()].some((c) => c.points.count); }

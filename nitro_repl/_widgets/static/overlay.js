@@ -1,6 +1,6 @@
 // Runs over each other: a chart for each thing that was measured, a colour for each run.
 
-const SHOWN = 4; // charts; the rest is folded away
+const SHOWN = 4; // charts, at most; the rest is folded away
 
 class Overlay extends Together {
   constructor() {
@@ -23,7 +23,8 @@ class Overlay extends Together {
   keyOf({ run, label }) { return `${run}\n${label}`; }
 
   // The runs, and the charts in their order; a chart stays where it is once it is there.
-  update({ rows, charts, head }) {
+  update({ rows, charts, head, columns }) {
+    this.shown ??= Math.min(SHOWN, columns.filter((one) => one.kind === "metric").length || SHOWN);
     this.runs = rows;
     this.best = head.best;
     for (const label of charts) this.chart(label);
@@ -33,7 +34,7 @@ class Overlay extends Together {
   chart(label) {
     if (!this.charts.has(label)) {
       const made = new Chart(label, this, { log: label === "loss" || label.endsWith("_loss") });
-      (this.charts.size < SHOWN ? this.first : this.rest).append(made.element);
+      (this.charts.size < this.shown ? this.first : this.rest).append(made.element);
       this.charts.set(label, made);
     }
     return this.charts.get(label);
@@ -52,7 +53,7 @@ class Overlay extends Together {
   }
 
   draw() {
-    this.more.hidden = this.charts.size <= SHOWN;
+    this.more.hidden = this.charts.size <= this.shown;
     for (const chart of this.all) {
       chart.element.hidden = chart.isEmpty;
       if (this.more.open || chart.element.parentElement === this.first) chart.draw();
