@@ -28,7 +28,7 @@ def nothing_told():
 
 def warn(book, capsys, program="loss"):
     """What is told of one program's trace."""
-    plan = book.handle().blueprint
+    plan = book.handle().plan.blueprint
     batch = {
         name: jax.ShapeDtypeStruct(array.shape, array.dtype)
         for name, array in sorted(book["ROWS"][0].items())

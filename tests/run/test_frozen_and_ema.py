@@ -185,7 +185,7 @@ HALF = RICH.replace("Linear(4, 2,", "Linear(4, 2, param_dtype=jnp.bfloat16,")
 
 
 def test_a_bfloat16_model_averages_in_float32():
-    plan = tiny(HALF).handle(ema=0.999).blueprint
+    plan = tiny(HALF).handle(ema=0.999).plan.blueprint
     kept = jax.tree.unflatten(plan.opt, plan.opt_avals).ema["head.kernel"]
     params = dict(zip(plan.structure.names, plan.structure.param_avals, strict=True))
     assert kept.dtype == np.float32

@@ -375,9 +375,11 @@ OWN = {
 @pytest.mark.parametrize(("made", "own"), OWN.items(), ids=lambda v: str(v)[:40])
 def test_decay_is_composed_once(made, own):
     book = small(f"class Small(Small):\n    def optimizer(self, hp): return {made}")
-    assert handle_of(book).values.hyper["weight_decay"] == 0
+    assert handle_of(book).plan.values.hyper["weight_decay"] == 0
     if not own:
-        assert handle_of(book, weight_decay=0.1).values.numbers["weight_decay"] == 0.1
+        assert (
+            handle_of(book, weight_decay=0.1).plan.values.numbers["weight_decay"] == 0.1
+        )
         return
     with count_compiles() as count, pytest.raises(HookError) as error:
         handle_of(book, weight_decay=0.1)
