@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from itertools import chain
 
 import pytest
 
@@ -31,7 +32,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel):
     assert "nitro_repl/py.typed" in names
     modules = {str(p.relative_to(ROOT)) for p in (ROOT / "nitro_repl").rglob("*.py")}
     assert modules <= set(names)
-    for script in (*assets.SCRIPTS, "panel.css"):
+    for script in {*chain(*assets.SCRIPTS.values()), "panel.css"}:
         assert f"nitro_repl/_widgets/static/{script}" in names
     assert any(name.endswith("licenses/LICENSE") for name in names)
 

@@ -22,15 +22,7 @@ from .live import Values
 _OFF: Mapping[str, Any] = {"accum": 1, "clip_norm": None, "ema": None}
 """Settings of the automatic step, with the values that ask for nothing."""
 
-_AUTOMATIC = (
-    "optimizer", "train_metrics", "param_group", "frozen", "no_decay", "decay_anchor",
-)  # fmt: skip
-
-_INSTEAD = {
-    "optimizer": "make the optimizers in setup_optimizers",
-    "train_metrics": 'return it from train_step: {"loss": loss, "acc": acc}',
-}
-_CHOOSE = "choose in setup_optimizers what each optimizer updates"
+_AUTOMATIC = ("param_group", "frozen", "no_decay", "decay_anchor")
 
 
 def check_manual(experiment: Experiment, hooks: Hooks) -> None:
@@ -50,11 +42,11 @@ def check_manual(experiment: Experiment, hooks: Hooks) -> None:
             "def train_step(self, model, optimizers, *, ...): return {'loss': ...}",
         )
     for name in _AUTOMATIC if not lacking else ():
-        if hooks.get(name) is not getattr(Experiment, name, None):
+        if hooks.get(name) is not getattr(Experiment, name):
             raise HookError(
                 f"`{name}` has no effect in manual mode: `train_step` owns the step",
                 where=f"{type(experiment).__name__}.{name}",
-                fix=_INSTEAD.get(name, _CHOOSE),
+                fix="choose in setup_optimizers what each optimizer updates",
             )
 
 

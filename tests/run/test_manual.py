@@ -482,12 +482,3 @@ def test_a_number_of_the_step_may_not_be_called_as_another_column(book, name, va
         gan(Notebook(cell)).train(background=False)
     check_error(error.value, f"`{name}`", "train_step")
     assert count["step"] == 0
-
-
-@pytest.mark.parametrize("name", ["optimizer", "train_metrics"])
-def test_a_hook_of_the_automatic_step_is_refused(name):
-    arguments = "self, hp" if name == "optimizer" else "self, outputs"
-    book = Notebook(GAN, f"class GAN(GAN):\n    def {name}({arguments}): return None")
-    with pytest.raises(HookError) as error:
-        gan(book)
-    check_error(error.value, f"`{name}` has no effect in manual mode")
