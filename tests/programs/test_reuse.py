@@ -18,7 +18,7 @@ TRAIN = ("forward", "loss", "backward", "optimizer")
 
 
 @pytest.fixture(scope="module")
-def book():
+def book(nothing_known):
     """A notebook whose programs are compiled, in train and in eval."""
     book = tiny()
     book.train().handle.validate()
@@ -254,7 +254,7 @@ OTHER = {
 
 
 @pytest.fixture(scope="module")
-def constants():
+def constants(nothing_known):
     book = tiny(WITH_CONSTANTS, EQUAL)
     book.train()
     return book
@@ -295,6 +295,7 @@ def test_a_graph_const_changed_in_place_is_noticed(constants):
     assert before != after
 
 
+@pytest.mark.usefixtures("book")  # the other programs are known
 def test_state_that_begins_as_a_python_number_compiles_once():
     book = tiny("""
 class Tiny(Tiny):
