@@ -113,11 +113,13 @@ class _Pairs:
         first, second = old.__globals__, new.__globals__
         if first is second:
             return True
+        if "__spec__" in first or "__spec__" in second:  # of a module: it will differ
+            return False
         names = sorted(code_info(old.__code__).names)
         return all(self.same(first.get(n), second.get(n)) for n in names)
 
     def _classes(self, old: type, new: type) -> bool:
-        if old.__qualname__ != new.__qualname__:
+        if (old.__module__, old.__qualname__) != (new.__module__, new.__qualname__):
             return False
         before, after = class_members(old), class_members(new)
         attached = guests(old)
