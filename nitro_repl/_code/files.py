@@ -12,6 +12,7 @@ import types
 from collections.abc import Iterator
 
 from .copies import Namespace, Provider, notebook
+from .execution import Moved
 from .origin import is_user_module
 from .update import Change as Change, Update
 from .user_file import UserFile
@@ -29,6 +30,7 @@ class Files:
         self._imported: tuple[list[str], list[types.ModuleType]] = ([], [])
         self._files: dict[str, UserFile] = {}
         self._without: dict[str, types.ModuleType] = {}
+        self._reloaded: dict[str, Moved] = {}
         self._providers: list[Provider] = []
 
     def refresh(self) -> tuple[Change, ...]:
@@ -64,6 +66,9 @@ class Files:
 
     def _refresh(self) -> tuple[Change, ...]:
         found = self._discover()
+        for file in [file for file in self._files.values() if file.is_reloaded()]:
+            self._follow(file.name, file.module)
+        reloaded, self._reloaded = self._reloaded, {}
         edited = [file for file in self._files.values() if file.look()]
         retried = [
             file
@@ -75,10 +80,13 @@ class Files:
             for file in self._files.values()
             if file.is_lost()
         )
-        if not edited and not retried:
+        if not edited and not retried and not reloaded:
             return lost
         update = Update(self._files, list(self._namespaces()))
-        return lost + update.run(edited, retried)
+        changes = update.run(edited, retried, reloaded)
+        for file in self._files.values():
+            file.remember()
+        return lost + changes
 
     def _discover(self) -> bool:
         """Follow what was imported since; whether there is anything new."""
@@ -106,11 +114,14 @@ class Files:
         return found
 
     def _follow(self, name: str, module: types.ModuleType) -> bool:
-        self._files.pop(name, None)
+        before = self._files.pop(name, None)
         self._without.pop(name, None)
         file = UserFile.of(name, module)
         if file is not None:
             self._files[name] = file
+            if before is not None:  # a reload, or imported anew
+                file.removed = before.removed
+                self._reloaded[name] = file.moved_since(before)
         elif is_user_module(module):
             self._without[name] = module
         return file is not None

@@ -12,6 +12,7 @@ import sys
 import types
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from .._text import said
 from .copies import Namespace, cell_number
@@ -65,14 +66,27 @@ class Update:
         self._copies: list[Held] = []
 
     def run(
-        self, edited: Iterable[UserFile], retried: Iterable[UserFile] = ()
+        self,
+        edited: Iterable[UserFile],
+        retried: Iterable[UserFile] = (),
+        reloaded: Mapping[str, Moved] = MappingProxyType({}),
     ) -> tuple[Change, ...]:
-        """Execute what has to be; what was noticed, old failures not again."""
+        """Execute what has to be; what was noticed, old failures not again.
+
+        Args:
+            edited: Files that hold something else than what runs.
+            retried: Files that could not run and may now.
+            reloaded: What somebody else's execution of a module has changed in it.
+        """
         again = list(retried)
         self._again = {file.name for file in again}
         for file in (*edited, *again):
             self._compile(file)
         self._order = self._sorted()
+        for name, moved in reloaded.items():
+            path, names = self._files[name].path, tuple(sorted(moved))
+            self._changes.setdefault(name, Change(name, path, names))
+            self._moved(name, moved)
         for name in self._codes:
             self._push(name)
         while self._queue:
@@ -121,14 +135,17 @@ class Update:
             return
         file.defined = defined
         moved = self._with_removed(file, moved)
-        self._holders.add(file.name, moved)
         if newer:
             file.source, file.failed, file.said = file.content, False, ""
             names = tuple(sorted(moved))
             before = self._changes.get(file.name)
             names += before.names if before else ()
             self._changes[file.name] = Change(file.name, file.path, names)
-        self._spread(file.name, moved)
+        self._moved(file.name, moved)
+
+    def _moved(self, name: str, moved: Moved) -> None:
+        self._holders.add(name, moved)
+        self._spread(name, moved)
 
     def _with_removed(self, file: UserFile, moved: Moved) -> Moved:
         """Let a name that is back follow on what copies of it still stand for."""

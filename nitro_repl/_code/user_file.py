@@ -6,6 +6,7 @@ it cannot have changed.
 
 from __future__ import annotations
 
+import importlib
 import importlib.machinery
 import importlib.util
 import marshal
@@ -14,6 +15,7 @@ import time
 import types
 from typing import Any
 
+from .execution import MISSING, Moved
 from .instructions import STORES, instructions
 from .origin import is_user_file
 from .outline import Outline, absolute, literals, outline
@@ -23,6 +25,7 @@ RACY_NS = 2_000_000_000  # a save this soon after a reading may leave the same s
 HALF_WRITTEN_NS = 1_000_000_000  # saving in place empties a file first
 
 Stamps = tuple[int, int, int, int]
+_IMMUTABLE = (int, float, complex, str, bytes, tuple, types.NoneType)
 
 
 class UserFile:
@@ -54,7 +57,10 @@ class UserFile:
         self.content: bytes | None = None
         self.source: bytes | None = None
         self.defined: frozenset[str] = frozenset()
+        self._spec = self.names.get("__spec__")
+        self._known: dict[str, Any] = {}
         self._first_sight()
+        self.remember()
 
     @staticmethod
     def of(name: str, module: types.ModuleType) -> UserFile | None:
@@ -115,6 +121,28 @@ class UserFile:
             return False
         self.content, self.failed = content, False
         return content != self.source
+
+    def is_reloaded(self) -> bool:
+        """Whether somebody else has executed the module again, and is done with it."""
+        running = self.name in getattr(importlib, "_RELOADING", ())
+        return self.names.get("__spec__") is not self._spec and not running
+
+    def remember(self) -> None:
+        """Note what its names stand for, in case somebody else executes it."""
+        # What may be large and is no definition is the user's to let go of.
+        self._known = {
+            name: value
+            for name, value in self.names.copy().items()
+            if name[:2] != "__" and (callable(value) or isinstance(value, _IMMUTABLE))
+        }
+
+    def moved_since(self, before: UserFile) -> Moved:
+        """The names that another execution of the module gave another value."""
+        return {
+            name: (old, new)
+            for name, old in before._known.items()
+            if (new := self.names.get(name, MISSING)) is not old and new is not MISSING
+        }
 
     def is_lost(self) -> bool:
         """Whether the file is deleted, and not in the middle of a rename; true once."""

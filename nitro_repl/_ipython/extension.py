@@ -44,6 +44,7 @@ class _Loaded:
         """A cell begins."""
         self.in_cell = True
         self.setters.before_cell()
+        self.auto.before_cell()
 
     def after_cell(self, result: Any = None) -> None:
         """A cell has ended."""

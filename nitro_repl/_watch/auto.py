@@ -58,6 +58,13 @@ class Auto:
             self._level = number
         return self.level
 
+    def before_cell(self) -> None:
+        """Let a cell take from files what they say now."""
+        try:
+            disk.refresh(wait=False)
+        except Exception as error:
+            self._fail(error)
+
     def after_cell(self) -> None:
         """Look at what a cell has changed, or have it looked at after a trace."""
         self._look(wait=False)
@@ -77,9 +84,12 @@ class Auto:
             if not self._checked(wait):
                 self._saves.ask(0.0)
         except Exception as error:
-            if (why := said(error)) != self._failure:
-                self._failure = why
-                tell(f"nitro: auto could not look for edits: {why}", bad=True)
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        if (why := said(error)) != self._failure:
+            self._failure = why
+            tell(f"nitro: auto could not look for edits: {why}", bad=True)
 
     def _checked(self, wait: bool) -> bool:
         """Look at files and runs; without waiting, False if someone traces or looks."""
