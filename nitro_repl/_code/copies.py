@@ -56,9 +56,10 @@ class Namespace:
     def _copies(self, module: str, moved: Moved) -> Mapping[str, str]:
         """Local name -> the name in the module that it may be a copy of."""
         copies: dict[str, str] = {}
-        stars = {absolute(star, self.package) for star in self.outline.stars}
+        stars = {absolute(star, self.package): star for star in self.outline.stars}
         if module in stars or not self.known:
-            unbound = moved.keys() - self.outline.bound
+            bound = self.outline.since.get(stars.get(module, ""), self.outline.bound)
+            unbound = moved.keys() - bound
             copies = {
                 name: name
                 for name in unbound

@@ -10,7 +10,7 @@ import contextlib
 import functools
 import importlib.util
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -34,6 +34,8 @@ class Outline:
         stars: The modules it imports everything from.
         loads: Names and attributes that are read while it is imported.
         bodies: Function or class -> the names and attributes in its body.
+        since: Module of a star import -> what was bound in the same source or a later
+            one; known of sources that were merged.
     """
 
     bound: frozenset[str]
@@ -41,6 +43,7 @@ class Outline:
     stars: tuple[str, ...]
     loads: frozenset[str]
     bodies: Mapping[str, frozenset[str]]
+    since: Mapping[str, set[str]] = field(default_factory=dict[str, set[str]])
 
     @property
     def modules(self) -> frozenset[str]:
@@ -96,14 +99,16 @@ def merged(outlines: Iterable[Outline]) -> Outline:
     """Of sources that run one after the other in one namespace."""
     bound: set[str] = set()
     imported: dict[str, Imported] = {}
-    stars: dict[str, None] = {}
+    since: dict[str, set[str]] = {}
     for part in outlines:
         for name in part.bound:
             imported.pop(name, None)
         bound |= part.bound
         imported.update(part.imported)
-        stars.update(dict.fromkeys(part.stars))
-    return Outline(frozenset(bound), imported, tuple(stars), frozenset(), {})
+        since.update({star: set[str]() for star in part.stars})
+        for known in since.values():
+            known.update(part.bound)
+    return Outline(frozenset(bound), imported, tuple(since), frozenset(), {}, since)
 
 
 def absolute(module: str, package: str | None) -> str:

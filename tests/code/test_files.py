@@ -552,6 +552,15 @@ def test_star_imports_follow(folder):
     assert (b.f(), b.V) == (2, 2)
 
 
+def test_the_last_of_a_star_import_and_a_cell_counts(folder):
+    folder.make("m1", "def f(): return 1\nK = 1\nS = 1\n")
+    names = namespace(folder, "def f(): return 0\nK = 0\nS = 0")
+    cell(names, "from m1 import *")
+    cell(names, "S = 1")
+    folder.edit("m1", "def f(): return 2\nK = 2\nS = 2\n")
+    assert (names["f"](), names["K"], names["S"]) == (2, 2, 1)
+
+
 def test_a_dependent_that_fails_keeps_its_old_code(folder):
     folder.write("c1", "x = 1\n")
     folder.write("b1", "from c1 import x\nY = 1 / x\n")

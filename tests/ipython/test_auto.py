@@ -276,6 +276,15 @@ def test_a_saved_file_is_named_without_a_cell(console, module):
     assert console.waits_for("stale in run").count("stale in run") == 1
 
 
+def test_a_cell_takes_from_a_file_what_was_saved_just_before(console, module):
+    console.cell("%nitro auto 0;\nimport nitro_auto_loss")  # no look at the save itself
+    console.said()
+    module.write_text("import jax\n" + LOUDER.format(3.5))
+    said = console.cell("mine = nitro_auto_loss.squared_error")
+    assert 3.5 in console.shell.user_ns["mine"].__code__.co_consts
+    assert "still holds" not in said
+
+
 def test_saves_of_every_kind_are_swapped_in_and_none_is_lost(console, module, tmp_path):
     console.cell("%nitro auto 2;")
     steps = 0
