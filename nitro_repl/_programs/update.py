@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -20,6 +21,7 @@ from .._experiment.hyper import (
     rule_word,
     transformation,
 )
+from .injected import as_given
 from .model import Structure
 from .recipe import Recipe
 from .results import precise
@@ -108,9 +110,10 @@ class Update:
         for group in recipe.names:
             made, hp = self.rule(group)
             mine = self.of_group(params, group)
+            before = as_given(state.groups[group], partial(made.init, mine))
             updates, groups[group] = made.update(
                 self.of_group(clipped, group),
-                state.groups[group],
+                before,
                 mine,
                 value=loss,
                 grad=self.of_group(full, group),
