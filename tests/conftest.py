@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
 
@@ -23,6 +24,13 @@ def fresh_programs():
 
     nitro_repl.programs.clear()
     return nitro_repl.programs
+
+
+@pytest.fixture(autouse=True, scope="session")
+def interruptible():
+    """Let interrupts arrive: a shell that starts us in the background ignores them."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
