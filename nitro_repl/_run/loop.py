@@ -123,7 +123,7 @@ class Loop:
             return
         self.schedules.apply(self.values, self.step)
         loader = f"the loader of `train`, at step {self.step + 1}"
-        with self.pace.waiting(), hooks_explained(loader):
+        with self.pace.waiting, hooks_explained(loader):
             fed = self.feed.take(self.accum)
         own = tuple(self.own(one.batch) for one in fed)
         batches = tuple(map(self.place, own))
@@ -270,6 +270,8 @@ class Loop:
 
     def read(self, most: int) -> None:
         """Bring the numbers of all but the last `most` steps to the host."""
+        if (several := len(self.pending) - most) > 1:
+            self.pending[several - 1].wait()  # once: a wait for each slows the device
         while len(self.pending) > most:
             taken = self.pending.popleft()
             try:

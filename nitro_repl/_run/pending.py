@@ -6,6 +6,7 @@ What a row of the history holds, and what of it was not finite, is decided here 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from math import isfinite
 from typing import Any, NamedTuple
 
@@ -45,6 +46,11 @@ class Pending(NamedTuple):
     values: Mapping[str, float]
     batches: tuple[Mapping[str, Any], ...]
     inputs: tuple[Any, ...]
+
+    def wait(self) -> None:
+        """Wait until the device has made it; what failed is said when it is read."""
+        with suppress(jax.errors.JaxRuntimeError):
+            self.report.numbers.block_until_ready()
 
     def read(self) -> tuple[dict[str, float], Bad | None]:
         """Its row of the history, and what was not finite."""
