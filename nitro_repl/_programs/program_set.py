@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import jax
 
@@ -18,7 +18,6 @@ from .assemble import train_step
 from .batch_fields import BatchFields
 from .blueprint import Batch, Blueprint
 from .by_shape import ByShape, Key
-from .cache import ProgramCache
 from .key import Source, aval, struct, thread_settings
 from .made import Made
 from .method import Given, method, method_clock
@@ -31,6 +30,13 @@ from .step import EvalStep, TrainStep
 Avals = Mapping[str, Any]
 FirstBatches = Mapping[str, tuple[tuple[str, ...], Avals]]
 AnyStep = TypeVar("AnyStep", TrainStep, EvalStep)
+
+
+class Finder(Protocol):
+    """Gives the program for a spec, as the cache does."""
+
+    def find(self, spec: Spec, source: Source, asker: Asker, /) -> Program: ...
+
 
 _EVAL_CLOCK = {"key": 0, "split": 0, "index": 0}
 
@@ -51,7 +57,7 @@ class ProgramSet:
     def __init__(  # noqa: PLR0913  # the settings are keywords
         self,
         blueprint: Blueprint,
-        cache: ProgramCache,
+        cache: Finder,
         asker: Callable[[], Asker],
         *,
         fuse: bool = False,

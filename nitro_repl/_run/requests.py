@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -67,6 +67,10 @@ class Requests:
             dropped = self._drop(over)
             self._on_note("")
             return dropped
+
+    def settle(self) -> None:
+        """Wait until those that are here have come to their end."""
+        wait([asked.done for asked in list(self._pending)])
 
     def check(self, asked: Request) -> None:
         """Raise what a request is over for, if it is."""

@@ -37,6 +37,7 @@ from .start import new_loop
 from .status import ENDED
 from .swap import Swapper
 from .ticker import terminal_line
+from .unseen_edits import UnseenEdits
 from .worker import Worker
 
 if TYPE_CHECKING:
@@ -89,6 +90,7 @@ class Run(Readings):
         self._life = Life(self, self._loop)
         self._worker = Worker(self.id, self._loop, self.mailbox, self._end)
         self._swapper = Swapper(self, self._loop, self._worker)
+        self._unseen = UnseenEdits(self, self._loop, self._swapper)
 
     # ---- verbs
 
@@ -337,6 +339,10 @@ class Run(Readings):
             RunError: The run is over.
         """
         self._swapper.request(by="auto")
+
+    def follow_unseen(self) -> None:
+        """Have traced anew what only a trace can compare; a swap takes what differs."""
+        self._unseen.follow()
 
     # ---- for the handle
 

@@ -15,8 +15,9 @@ from .._code.arrays import light_look
 from .._code.texts import remember
 from .._experiment.hooks import Hooks
 from .._programs.ledger import Looked, changes
-from .._programs.program_set import ProgramSet
+from .._programs.program_set import Finder, ProgramSet
 from .._programs.report import Reasons
+from .._programs.retracer import Retracer
 from .._programs.spec import Asker
 from ..errors import RunError, SwapError, suggest
 from . import asking, host_hooks, registry, threads
@@ -98,6 +99,25 @@ class Swapper:
     def busy(self) -> bool:
         """Whether a swap is on its way."""
         return self._requests.busy
+
+    def settle(self) -> None:
+        """Wait until no swap is on its way."""
+        self._requests.settle()
+
+    def retraced(self, doubted: frozenset[int]) -> Retracer:
+        """What programs of the run compute by the newest code; none of it is kept.
+
+        Args:
+            doubted: Keys of the programs to trace; those that are stale are left out.
+        """
+        plan, now = self._take(None, self._bound), self._loop.programs
+        standings = now.standings(plan.blueprint)
+        current = {one.program.key for one in standings if one.current}
+        made = Retracer(now.programs, doubted & current)
+        if doubted & current:
+            again = self._programs(plan, made, self._run.asker)
+            again.prepare(now, self._run.handle.prepared.first.of(again))
+        return made
 
     def request(
         self,
@@ -221,15 +241,8 @@ class Swapper:
         if decays or plan.blueprint.opt_made is not self._plan.blueprint.opt_made:
             check_decay(plan.blueprint, plan.values, decays)
         looked: list[Looked] = []
-        made = ProgramSet(
-            plan.blueprint,
-            self._run.handle.cache,
-            self._asker(asked, looked.append),
-            fuse=self._loop.programs.fuse,
-            joint=self._loop.programs.joint,
-            look=plan.source,
-            options=self._loop.programs.options,
-        )
+        asker = self._asker(asked, looked.append)
+        made = self._programs(plan, self._run.handle.cache, asker)
         for split, names in self._run.handle.prepared.first.fields.items():
             made.batch_fields.check(split, names)
         first = self._run.handle.prepared.first.of(made)
@@ -238,6 +251,16 @@ class Swapper:
             made.train(*[first["train"][1]] * self._loop.accum)
         why = list(changes(looked, self._loop.programs.programs))
         return [*why, *self._switch(asked, plan, made, bound, why)]
+
+    def _programs(
+        self, plan: Plan, cache: Finder, asker: Callable[[], Asker]
+    ) -> ProgramSet:
+        """A set for a plan, like the one that the run steps with."""
+        now = self._loop.programs
+        return ProgramSet(
+            plan.blueprint, cache, asker,
+            fuse=now.fuse, joint=now.joint, look=plan.source, options=now.options,
+        )  # fmt: skip
 
     def _asker(
         self, asked: Request, hear: Callable[[Looked], None]

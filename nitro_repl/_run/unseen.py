@@ -1,6 +1,6 @@
 """Programs whose trace reads what no look without tracing can compare.
 
-An edit of that is seen by a swap only: who looks at a run is told.
+An edit of that is seen by a swap, or at auto 2: who looks at a run is told.
 """
 
 from __future__ import annotations
@@ -31,5 +31,5 @@ def tell_unseen(programs: Iterable[Program], log: Log) -> None:
         log.tell_once(
             reason,
             f"nitro: {', '.join(names)} cannot be compared without tracing ({reason}): "
-            "an edit of what that reads is seen by a swap only; %nitro swap to be sure",
+            "an edit of what that reads is seen by a swap, or after a cell at auto 2",
         )

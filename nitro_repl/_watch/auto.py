@@ -68,6 +68,8 @@ class Auto:
     def after_cell(self) -> None:
         """Look at what a cell has changed, or have it looked at after a trace."""
         self._look(wait=False)
+        if self._level == 2:
+            self._follow_unseen()
 
     def close(self) -> None:
         """Watch no more."""
@@ -108,6 +110,14 @@ class Auto:
             self._checking.release()
 
     # ---- runs
+
+    def _follow_unseen(self) -> None:
+        """Follow what no look sees, where the cell's own context is at hand."""
+        try:
+            for run in _live():
+                run.follow_unseen()
+        except Exception as error:
+            self._fail(error)
 
     def _follow_runs(self) -> None:
         if not self._level:

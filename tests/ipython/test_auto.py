@@ -8,55 +8,10 @@ import pytest
 
 from nitro_repl._programs.trace import tracing
 from nitro_repl._watch.news import News
-from tests.cells import DATA, IMPORTS, LOSS, TINY, until
+from tests.cells import DATA, LOSS, TINY
 
 LOUDER = LOSS.replace("wrong * wrong", "{} * wrong * wrong")
 TRAIN = "run = %nitro train Tiny --paused --run-dir None --logger None\nrun.advance(2)"
-
-
-class Console:
-    """A shell with a live run, and what was said since the last look."""
-
-    def __init__(self, shell, capsys):
-        self.shell = shell
-        self.capsys = capsys
-        self.text = ""
-
-    def cell(self, source):
-        """Run a cell; what was said by its end."""
-        self.capsys.readouterr()
-        self.text = ""
-        self.shell.run_cell(source).raise_error()
-        return self.said()
-
-    def said(self):
-        """All that was said since the last cell began."""
-        out, err = self.capsys.readouterr()
-        self.text += out + err
-        return self.text
-
-    def waits_for(self, words):
-        """Wait until something is said, in whatever thread."""
-        until(lambda: words in self.said())
-        return self.text
-
-    @property
-    def run(self):
-        return self.shell.user_ns["run"]
-
-    def settled(self):
-        """The run, when no swap is on its way."""
-        until(lambda: not self.run.swapping)
-        return self.run
-
-
-@pytest.fixture
-def console(shell, capsys):
-    made = Console(shell, capsys)
-    for source in (IMPORTS, DATA, LOSS, TINY, TRAIN):
-        made.cell(source)
-    yield made
-    shell.run_cell("for run in list(nitro.runs.values()):\n    run.stop()")
 
 
 # -- cells
