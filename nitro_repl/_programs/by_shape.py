@@ -28,18 +28,23 @@ class ByShape(Generic[Step]):
         self.kind = kind
         self.make = make
         self._kept: OrderedDict[Key, tuple[Step, tuple[Any, ...]]] = OrderedDict()
+        self._last: tuple[Key, Step] | None = None
 
     def get(self, key: Key) -> Step | None:
         """The step for these shapes, if it is here."""
+        if (last := self._last) is not None and key == last[0]:
+            return last[1]  # as in most steps; a key is long, its hash takes longer
         found = self._kept.get(key)
         if found is None:
             return None
         self._kept.move_to_end(key)
+        self._last = (key, found[0])
         return found[0]
 
     def keep(self, key: Key, step: Step, shapes: tuple[Any, ...]) -> Step:
         """Keep a step, with the avals it was made for."""
         self._kept[key] = (step, shapes)
+        self._last = (key, step)
         while len(self._kept) > KEPT:
             self._kept.popitem(last=False)
         return step

@@ -17,6 +17,7 @@ import jax
 import jaxlib
 import optax
 from flax import nnx
+from jax._src.config import trace_context  # the key that jit itself uses
 
 from .._code.fingerprint import Fingerprint, Reason, fingerprint
 from .._experiment.base import Experiment
@@ -58,8 +59,6 @@ def signature(tree: Any) -> Hashable:
 
 def thread_settings() -> Hashable:
     """JAX's own settings of this thread, as far as they can change a trace."""
-    from jax._src.config import trace_context  # the key that jit itself uses
-
     return trace_context()
 
 
