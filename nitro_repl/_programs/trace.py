@@ -21,6 +21,7 @@ from jax.extend import core
 from .._code.recorder import Recorder
 from .._code.references import code_info
 from .._experiment.view import Read, Reads
+from .conversion import converted_anew
 from .explain import explained, kept_array
 
 _epoch = jax.make_user_context(default_value=None)
@@ -81,6 +82,7 @@ def trace(
         _no_collection(),
         Recorder() as recorder,
         _epoch(next(_epochs)),
+        converted_anew(),
         explained(name),
     ):
         traced = jax.jit(run).trace(dict(arguments))

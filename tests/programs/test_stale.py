@@ -168,6 +168,9 @@ helper, turn = make()
     "an array changed in place": Case(
         "GAINS = np.ones(2, 'f')\n" + loss_of("logits * GAINS"), "GAINS[1] = NEW",
     ),
+    "an array of 64 bits changed in place": Case(
+        "GAINS = np.ones(2)\n" + loss_of("logits * jnp.asarray(GAINS)"), "GAINS[1] = NEW",
+    ),
     "an attribute of an instance": Case(
         "import types\nconfig = types.SimpleNamespace(gain=2.0)\n"
         + loss_of("logits * config.gain"),

@@ -4,6 +4,7 @@ import gc
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 from cells import Notebook, check_error
 from counting import count_compiles
@@ -41,6 +42,44 @@ def test_weak_types_are_kept():
     )
     assert [leaf.weak_type for leaf in made.out] == [True, False]
     assert made.out[1].dtype == jnp.bfloat16
+
+
+WAYS = {
+    "as an operand": lambda x, w: x * w,
+    "as an array": lambda x, w: x * jnp.asarray(w),
+    "under a jit": lambda x, w: jax.jit(lambda y: y * w)(x),
+    "given to a jit": lambda x, w: jax.jit(jnp.multiply)(x, w),
+    "in a branch": lambda x, w: jax.lax.cond(x[0] > 0, lambda: x * w, lambda: x),
+    "scanned over": lambda x, w: jax.lax.scan(lambda c, e: (c, c[0] * e), x, w)[1],
+    "under a checkpoint": lambda x, w: jax.checkpoint(lambda y: y * w)(x),
+    "as a result": lambda x, w: (x, w)[1],
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_array_of_64_bits_is_traced_as_it_is_now_whoever_holds_an_older_trace(way):
+    weights = np.ones(2)
+
+    def function(groups):
+        return WAYS[way](groups["x"], weights)
+
+    def compute(jaxpr):
+        return jax.core.eval_jaxpr(jaxpr.jaxpr, jaxpr.consts, x)[0]
+
+    x = jnp.ones(2)
+    user = jax.jit(lambda y: WAYS[way](y, weights)).trace(x)  # JAX keeps what it took
+    before = traced(function).jaxpr
+    np.testing.assert_array_equal(compute(before), [1, 1])
+    weights[1] = 6
+    np.testing.assert_array_equal(compute(traced(function).jaxpr), [1, 6])
+    np.testing.assert_array_equal(compute(before), [1, 1])
+    np.testing.assert_array_equal(compute(user.jaxpr), [1, 1])
+
+
+def test_an_array_of_64_bits_is_one_constant_of_a_trace():
+    weights = np.arange(2.0)
+    made = traced(lambda groups: groups["x"] * weights + jnp.asarray(weights))
+    assert len(made.jaxpr.consts) == 1
 
 
 def test_every_trace_runs_the_code_under_an_inner_jit_anew():
