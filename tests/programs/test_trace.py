@@ -48,7 +48,7 @@ WAYS = {
     "as an operand": lambda x, w: x * w,
     "as an array": lambda x, w: x * jnp.asarray(w),
     "under a jit": lambda x, w: jax.jit(lambda y: y * w)(x),
-    "given to a jit": lambda x, w: jax.jit(jnp.multiply)(x, w),
+    "given to a jit": lambda x, w: jax.jit(jnp.multiply)(w, x),
     "in a branch": lambda x, w: jax.lax.cond(x[0] > 0, lambda: x * w, lambda: x),
     "scanned over": lambda x, w: jax.lax.scan(lambda c, e: (c, c[0] * e), x, w)[1],
     "under a checkpoint": lambda x, w: jax.checkpoint(lambda y: y * w)(x),
