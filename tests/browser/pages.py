@@ -26,18 +26,19 @@ _PAGE = """<!doctype html><html><head><meta charset="utf-8">
 :root{{color-scheme:light dark}} body{{margin:12px;background:Canvas}} {style}
 </style>
 </head><body><div id="root"></div><script type="module">
-const handlers = [];
+const handlers = {{}};
 globalThis.sent = [];
 const model = {{
-  on: (name, handler) => handlers.push(handler), off() {{}}, get() {{}},
+  on: (name, handler) => (handlers[name] ??= []).push(handler), off() {{}}, get() {{}},
   send: (message) => sent.push(message),
 }};
+globalThis.happen = (name, ...told) => handlers[name].forEach((one) => one(...told));
 globalThis.deliver = (message, buffers) => {{
   const views = buffers.map((text) => {{
     const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
     return new DataView(bytes.buffer);
   }});
-  for (const handler of handlers) handler(message, views);
+  happen("msg:custom", message, views);
 }};
 const factory = (await import(URL.createObjectURL(
   new Blob([{script}], {{ type: "text/javascript" }})))).default;

@@ -382,6 +382,173 @@ def test_keys_read_values_and_zoom(drawn):
     assert page.evaluate("view().charts.zoom") is None
 
 
+def test_the_focus_goes_on_from_a_button_that_cannot_be_pressed_any_more(drawn):
+    page, button = drawn.page, drawn.page.locator("[data-verb=pause]")
+    page.evaluate(
+        "globalThis.shortcuts = []; document.addEventListener('keydown', (event) => {"
+        " if (event.ctrlKey || !event.defaultPrevented) shortcuts.push(event.key) })"
+    )
+    button.focus()
+    for _ in range(3):  # it is held down
+        page.keyboard.down("Enter")
+    page.keyboard.up("Enter")
+    assert len(says(drawn, "pause")) == 1
+    progress = state()["progress"] | {"phase": "paused"}
+    drawn.deliver(message("new", 1, state={"progress": progress}), [])
+    assert page.evaluate("document.activeElement.dataset.verb") == "resume"
+    page.keyboard.press("Space")
+    assert len(says(drawn, "resume")) == 1
+    slider, box = page.locator(".nitro-slider"), page.locator(".nitro-box")
+    slider.focus()
+    page.keyboard.press("ArrowUp")
+    drawn.page.wait_for_function("sent.some((m) => m.verb === 'set')")
+    assert float(box.input_value()) > 1
+    assert page.evaluate("shortcuts") == [], "none is a shortcut of the notebook"
+    page.keyboard.press("Control+s")
+    assert page.evaluate("shortcuts") == ["Control", "s"]
+    page.locator(".nitro-count").press("Enter")
+    assert says(drawn, "advance")[-1]["given"] == {"n": 1}
+
+
+def test_controls_are_named_for_who_does_not_see_them(drawn):
+    rows = [value("rate", follows="scheduled"), value("decay", changed=True)]
+    lines = [{"at": 0.0, "text": "a line", "kind": "told"}]
+    drawn.deliver(message("new", 1, state={"values": rows}, lines=lines), [])
+    for role, name in {
+        "button": "override: rate",
+        "slider": "value of decay",
+        "textbox": "value of decay",
+        "checkbox": "log axis of loss",
+        "progressbar": "steps done",
+        "log": "log of the run",
+        "spinbutton": "steps to advance",
+    }.items():
+        found = drawn.page.get_by_role(role, name=name, exact=True)
+        assert found.count() == 1, name
+    assert drawn.page.get_by_role("button", name="reset: decay").count() == 1
+
+
+def test_a_time_that_counts_is_not_read_out(drawn):
+    progress = state()["progress"] | {"phase": "compiling loss"}
+    drawn.deliver(message("new", 1, state={"progress": progress}), [])
+    badge = drawn.page.locator(".nitro-phase")
+    assert badge.inner_text().startswith("compiling loss ")
+    assert (
+        badge.locator(":scope > :not([aria-hidden])").inner_text() == "compiling loss"
+    )
+
+
+def test_a_kernel_that_was_restarted_is_known_to_be_gone(drawn):
+    page = drawn.page
+    asked = len(drawn.sent())
+    page.evaluate("happen('comm_live_update')")
+    assert drawn.sent()[asked:] == [{"t": "hello"}]
+    assert page.locator("[data-verb=pause]").is_enabled(), "it may answer"
+    drawn.deliver(message("full", 1, state=state()), [])
+    page.evaluate("happen('comm_live_update'); view().panel.cut -= 1001; null")
+    page.evaluate("view().panel.update()")
+    assert page.locator(".nitro-phase").inner_text() == "no answer from the kernel"
+    assert page.locator("button[data-verb]:enabled, .nitro-slider:enabled").count() == 0
+    head = state()["head"] | {"live": False, "ended": True}
+    progress = state()["progress"] | {"phase": "done"}
+    told = state(head=head, progress=progress)
+    drawn.deliver(message("full", 2, state=told), [])
+    swap = page.locator("[data-verb=swap]")
+    assert swap.is_enabled()
+    page.evaluate("happen('comm_live_update'); view().panel.cut -= 1001; null")
+    page.evaluate("view().panel.update()")
+    assert page.locator(".nitro-phase").inner_text() == "done"
+    assert swap.is_disabled()
+
+
+def test_only_a_kernel_that_speaks_is_said_to_be_busy(drawn):
+    page, note = drawn.page, drawn.page.locator(".nitro-note")
+    page.locator("[data-verb=pause]").click()
+    note.get_by_text("pause is queued: the kernel is busy with a cell").wait_for()
+    page.evaluate("view().panel.quiet = 4000; view().panel.update()")
+    assert note.inner_text() == "pause is sent: no word from the kernel yet"
+
+
+@pytest.mark.parametrize("many", [2, 12])
+@pytest.mark.parametrize("measured", [False, True])
+def test_both_columns_are_filled(bare, many, measured):
+    series, buffers = curve("loss", [1, 2, 3], [3, 2, 1])
+    if measured:
+        more, _ = curve("acc", [1, 2, 3], [3, 2, 1], split="val")
+        series = [*series, *more]
+    names = ("forward", "loss", "backward", "optimizer", "eval")
+    programs = [state()["programs"][0] | {"name": name} for name in names]
+    rows = [value(f"value_{place}") for place in range(many)]
+    lines = [{"at": 0.0, "text": "a line", "kind": "told"}] * 40
+    told = message(
+        "full", 0, series, state=state(values=rows, programs=programs), lines=lines
+    )
+    bare.deliver(told, buffers)
+    page = bare.page
+    page.wait_for_function("view().charts.losses.axes")
+    page.evaluate("view().update()")
+    ends = page.evaluate(
+        "[...document.querySelectorAll('.nitro-column > :last-child')]"
+        ".map((one) => one.getBoundingClientRect().bottom)"
+    )
+    assert abs(ends[0] - ends[1]) < 90
+    page.wait_for_function(  # the last line is in sight
+        "(() => { const l = view().log.lines;"
+        " return l.scrollHeight - l.scrollTop - l.clientHeight < 2 })()"
+    )
+    page.set_viewport_size({"width": 500, "height": 900})
+    page.wait_for_function(
+        "view().update() ?? view().right.lastChild === view().log.element"
+    )
+
+
+CONTRAST = """
+(() => {
+  const paint = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  const mixed = (colors) => {
+    for (const color of colors) { paint.fillStyle = color; paint.fillRect(0, 0, 1, 1); }
+    const light = [...paint.getImageData(0, 0, 1, 1).data.slice(0, 3)].map((c) => c / 255)
+      .map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * light[0] + 0.7152 * light[1] + 0.0722 * light[2];
+  };
+  const low = [];
+  for (const node of document.querySelectorAll(".nitro-panel *")) {
+    const text = [...node.childNodes].filter((n) => n.nodeType === 3).map((n) => n.data).join("").trim();
+    if (!text || !node.checkVisibility() || node.closest(":disabled")) continue;
+    const behind = [];
+    for (let up = node; up; up = up.parentElement) behind.unshift(getComputedStyle(up).backgroundColor);
+    const [a, b] = [mixed(["#fff", ...behind]), mixed(["#fff", ...behind, getComputedStyle(node).color])];
+    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    if (ratio < 4.5) low.push(`${node.className} ${text} ${ratio.toFixed(2)}`);
+  }
+  return low;
+})()
+"""  # noqa: E501
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_all_text_can_be_told_from_what_is_behind_it(browser, dark):
+    bare = BarePage(browser, dark=dark)
+    series, buffers = curve("loss", [1, 2, 3], [3, 2, 1])
+    rows = [value("rate", follows="scheduled"), value("decay", changed=True)]
+    kinds = ("told", "bad", "change", "good")
+    lines = [{"at": 0.0, "text": kind, "kind": kind} for kind in kinds]
+    for base, phase in enumerate(("stepping", "paused", "done", "failed")):
+        progress = state()["progress"] | {"phase": phase, "note": "compiling loss"}
+        shown = state(
+            values=rows,
+            progress=progress,
+            edit="also moved",
+            error="ValueError: it",
+            notices=[{"id": 1, "at": 0.0, "text": "set: no"}],
+        )
+        bare.deliver(message("full", base, series, state=shown, lines=lines), buffers)
+        bare.page.locator(".nitro-key").first.click()  # shown and hidden in turn
+        assert bare.page.evaluate(CONTRAST) == []
+    bare.close()
+    assert bare.errors == []
+
+
 @pytest.mark.parametrize("width", [1200, 500])
 @pytest.mark.parametrize("dark", [False, True])
 def test_nothing_is_cut_off_and_colours_follow_the_theme(browser, width, dark):

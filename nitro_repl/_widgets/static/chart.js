@@ -1,7 +1,6 @@
 // One chart on a canvas: curves, epochs, flags, and what is under the pointer.
 
 const COLORS = ["#3b7dd8", "#d9772b", "#2f9e6e", "#9a5bd0", "#cf4a5a", "#1f97a8", "#8a8f2a", "#b0568f"];
-const HEIGHT = 210;
 
 class Chart {
   // shared: the `Together` of all charts beside it. Curves of one group hide together.
@@ -14,7 +13,7 @@ class Chart {
       class: "nitro-canvas", tabindex: 0, role: "img",
       "aria-label": `${title} over steps. Arrow keys read values, plus and minus zoom, 0 shows all.`,
     });
-    this.logBox = el("input", { type: "checkbox", onchange: () => shared.redraw() });
+    this.logBox = el("input", { type: "checkbox", "aria-label": `log axis of ${title}`, onchange: () => shared.redraw() });
     this.logBox.checked = log;
     this.slide = el("input", {
       type: "range", min: 0, max: 0.99, step: 0.01, value: smoothing, class: "nitro-smooth",
@@ -88,29 +87,27 @@ class Chart {
   }
 
   draw() {
-    const width = this.canvas.clientWidth;
+    const { clientWidth: width, clientHeight: height } = this.canvas;
     if (!width) return;
     const density = globalThis.devicePixelRatio || 1;
-    const [w, h] = [Math.round(width * density), Math.round(HEIGHT * density)];
+    const [w, h] = [Math.round(width * density), Math.round(height * density)];
     if (this.canvas.width !== w || this.canvas.height !== h) Object.assign(this.canvas, { width: w, height: h });
     const ctx = this.canvas.getContext("2d");
     ctx.setTransform(density, 0, 0, density, 0, 0);
-    ctx.clearRect(0, 0, width, HEIGHT);
+    ctx.clearRect(0, 0, width, height);
     const style = getComputedStyle(this.canvas);
     const ink = { text: style.color, grid: style.getPropertyValue("--nitro-grid").trim() || "#8884", font: style.fontFamily };
     const visible = this.visible;
     const x = this.shared.range();
     const log = this.logBox.checked;
     const y = x && rangeOf(visible.map((c) => c.points), x[0], x[1], log);
-    this.axes = y ? new Axes(width, HEIGHT, x, y, log) : null;
+    this.axes = y ? new Axes(width, height, x, y, log) : null;
     this.all.style.visibility = this.shared.zoom ? "visible" : "hidden";
     this.tell();
     ctx.font = `11px ${ink.font}`;
     if (!this.axes) {
       ctx.fillStyle = ink.text;
-      ctx.globalAlpha = 0.6;
       ctx.fillText(visible.length && log ? "no positive values for a log axis" : "no points yet", 12, 24);
-      ctx.globalAlpha = 1;
       return;
     }
     drawGrid(ctx, this.axes, ink);
@@ -185,7 +182,7 @@ function drawEpochs(ctx, axes, ink, size) {
     const x = Math.round(axes.across(e * size)) + 0.5;
     ctx.globalAlpha = 0.22;
     line(ctx, x, top, x, bottom);
-    ctx.globalAlpha = 0.6;
+    ctx.globalAlpha = 1;
     const name = `ep ${e}`;
     const fits = x + 3 + ctx.measureText(name).width < right;
     if (e % named === 0 && fits) ctx.fillText(name, x + 3, bottom - 13);
@@ -250,7 +247,7 @@ function drawFlags(ctx, axes, ink, flags) {
     ctx.setLineDash([1, 2]);
     line(ctx, x, top - 4, x, bottom);
     ctx.setLineDash([]);
-    ctx.globalAlpha = 0.9;
+    ctx.globalAlpha = 1;
     ctx.beginPath();
     ctx.moveTo(x, top - 12);
     ctx.lineTo(x + 9, top - 8);

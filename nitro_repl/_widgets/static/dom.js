@@ -40,6 +40,29 @@ function holdClicks(root) {
   }, true);
 }
 
+// A long name breaks where its words end.
+function breakable(name) {
+  const parts = name.split(/(?<=[_.])/);
+  return parts.flatMap((part, place) => (place ? [el("wbr"), part] : [part]));
+}
+
+const OWN_KEYS = {
+  BUTTON: ["Enter", " "],
+  SUMMARY: ["Enter", " "],
+  INPUT: [" ", "ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "Home", "End", "PageUp", "PageDown"],
+  DIV: ["ArrowUp", "ArrowDown", "Home", "End", "PageUp", "PageDown"], // it scrolls
+};
+
+// A notebook takes keys as its own shortcuts: not those that the focused control lives on.
+function holdKeys(root) {
+  root.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (OWN_KEYS[event.target.tagName]?.includes(event.key)) event.stopPropagation();
+    // A key that is held down is one press: what has the focus next is not pressed.
+    if (event.repeat && event.target.tagName === "BUTTON") event.preventDefault();
+  });
+}
+
 // Write only what differs, so that a selection or a focus stays where it is.
 function setText(node, text) {
   const wanted = String(text);

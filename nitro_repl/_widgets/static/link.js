@@ -2,6 +2,8 @@
 
 const HELLO_MS = 500;
 const SILENT_MS = 6000; // what is live has a message sent every 2 s
+const ALIVE_MS = 3000; // so it is known to be there, if only for so long after a message
+const ANSWER_MS = 1000; // for a comm that was cut to show that it was not
 const NO_ANSWER = "no answer from the kernel";
 const MOST_POINTS = 100_000; // of a curve; then the thinned ones are asked for
 
@@ -14,9 +16,11 @@ class Link {
     this.quiet = 0; // ms without a word, in which this page was there to hear one
     this.ticked = performance.now();
     this.unsent = null; // why nothing can be sent: the comm of a kernel that is gone
+    this.cut = null; // when the front end let go of the comm; a restart of the kernel does that
     this.views = new Set();
     this.recent = [];
     model.on("msg:custom", (message, buffers) => this.take(message, buffers ?? []));
+    model.on("comm_live_update", () => { this.cut = performance.now(); this.post({ t: "hello" }); });
     this.hello();
     this.asking = setInterval(() => this.tick(), HELLO_MS);
   }
@@ -57,7 +61,7 @@ class Link {
     if (!anew && message.base !== this.next) { this.hello(); return; }
     this.next = message.next;
     this.quiet = 0;
-    this.unsent = null;
+    this.unsent = this.cut = null;
     this.nudged = false;
     this.offset = message.now - Date.now() / 1000;
     this.state = { ...this.state, ...message.state };
@@ -80,12 +84,15 @@ class Link {
 
   clock = () => Date.now() / 1000 + this.offset;
 
-  get silent() {
-    return Boolean(this.state?.head.live) && (this.quiet > SILENT_MS || this.unsent !== null);
+  // Whether nothing can be sent, or a kernel that was restarted has not answered.
+  get gone() {
+    return this.unsent !== null || (this.cut !== null && performance.now() - this.cut > ANSWER_MS);
   }
 
+  get silent() { return Boolean(this.state?.head.live) && (this.quiet > SILENT_MS || this.gone); }
+
   // Whether something can reach the kernel; a run that has ended sends nothing by itself.
-  get reachable() { return this.unsent === null && !this.silent; }
+  get reachable() { return !this.gone && !this.silent; }
 
   update() { for (const view of this.views) view.update(); }
 

@@ -127,6 +127,7 @@ class ComparisonView {
       this.charts.element, this.table.element, this.also);
     this.element = el("div", { class: "nitro-panel nitro-comparison" }, this.waiting, this.body);
     holdClicks(this.element);
+    holdKeys(this.element);
     root.append(this.element);
     this.hiding = new Hiding();
     for (const [message, buffers] of link.recent) this.take(message, buffers, message.t === "full");

@@ -66,13 +66,18 @@ class Panel extends Link {
     const now = performance.now();
     const unheard = [...this.sent.values()].filter((one) => now - one.at > QUEUED_MS)
       .map((one) => Math.min(now - one.at, this.quiet) > SILENT_MS ? `${one.verb}: ${NO_ANSWER}`
-        : `${one.verb} is queued: the kernel is busy with a cell`);
+        : this.state?.head.live && this.quiet < ALIVE_MS ? `${one.verb} is queued: the kernel is busy with a cell`
+          : `${one.verb} is sent: no word from the kernel yet`);
     const waiting = (this.state?.waiting ?? []).filter((one) => this.clock() - one.at > 0.5 && one.verb !== "advance")
       .map((one) => `${one.verb} waits for the next step boundary`);
     const lost = this.lost && now - this.lost.at < SILENT_MS ? [`${this.lost.verb} got lost on its way: click again`] : [];
     return [...new Set([...(this.failed ? [this.failed] : []), ...lost, ...unheard, ...waiting])];
   }
 }
+
+const CHART_PX = 340; // that a chart can grow to, and what the log has at least
+const LOG_PX = 190;
+const PROGRAM_PX = 46;
 
 class View {
   constructor(panel, root) {
@@ -84,13 +89,17 @@ class View {
     this.programs = new Programs();
     this.notices = new Notices();
     this.log = new Log();
+    this.left = el("div", { class: "nitro-column" }, this.charts.element);
+    this.right = el("div", { class: "nitro-column" },
+      this.values.element, this.programs.element, this.log.element);
+    this.main = el("div", { class: "nitro-main" }, this.left, this.right);
     this.waiting = el("div", { class: "nitro-waiting" }, "waiting for the kernel …");
     this.body = el("div", { class: "nitro-body", hidden: true },
       this.head.element, this.notices.element,
-      el("div", { class: "nitro-main" }, this.charts.element, this.values.element),
-      this.programs.element, this.log.element);
+      this.main);
     this.element = el("div", { class: "nitro-panel" }, this.waiting, this.body);
     holdClicks(this.element);
+    holdKeys(this.element);
     root.append(this.element);
     this.hiding = new Hiding();
     for (const [message, buffers] of panel.recent) this.take(message, buffers, message.t === "full");
@@ -120,6 +129,22 @@ class View {
     this.values.update(state.values, state.head.live && panel.reachable);
     this.programs.update(state.programs, state.edit, state.progress, panel.clock);
     this.notices.update(state.error, state.notices);
+    this.balance(state);
+  }
+
+  // The log fills the column that is shorter; it moves only where what is shown changes.
+  balance({ values, programs }) {
+    const wide = getComputedStyle(this.main).gridTemplateColumns.split(" ").length > 1;
+    const charts = [this.charts.losses, this.charts.metrics].filter((one) => !one.element.hidden).length;
+    const key = [wide, values.length, programs.length, charts].join();
+    const tall = this.values.element.offsetHeight;
+    if (key === this.balanced || (!tall && values.length)) return;
+    this.balanced = key;
+    const needed = tall + PROGRAM_PX * programs.length + LOG_PX;
+    const column = wide && needed > CHART_PX * charts ? this.left : this.right;
+    if (this.log.element.parentElement === column) return;
+    column.append(this.log.element);
+    this.log.toEnd();
   }
 
   close() {

@@ -5,10 +5,12 @@ class Head {
     this.send = send;
     this.name = el("span", { class: "nitro-experiment" });
     this.run = el("span", { class: "nitro-run" });
-    this.phase = el("span", { class: "nitro-phase", role: "status" });
+    this.phase = timed("span", "nitro-phase");
     this.bar = el("progress", { class: "nitro-bar", max: 1, "aria-label": "steps done" });
     this.facts = el("div", { class: "nitro-facts" });
-    this.count = el("input", { type: "number", min: 1, value: 1, class: "nitro-count", "aria-label": "steps to advance" });
+    this.count = el("input", { type: "number", min: 1, value: 1, class: "nitro-count", "aria-label": "steps to advance",
+      onkeydown: (event) => { if (event.key === "Enter") this.buttons.advance.click(); },
+    });
     const button = (verb, text, title, given = () => ({})) => {
       const made = el("button", { type: "button", title, "data-verb": verb, onclick: () => send(verb, given()) }, text);
       return made;
@@ -21,7 +23,7 @@ class Head {
       stop: button("stop", "Stop", "end the run at the next step boundary; its state is kept"),
     };
     const { pause, resume, advance, swap, stop } = this.buttons;
-    this.note = el("div", { class: "nitro-note", role: "status" });
+    this.note = timed("div", "nitro-note");
     this.element = el("header", { class: "nitro-head" },
       el("div", { class: "nitro-headline" }, this.name, this.run, this.phase, this.facts),
       this.bar,
@@ -37,7 +39,7 @@ class Head {
     setText(this.run, head.run);
     const since = clock() - p.phase_at;
     const busy = p.phase.startsWith("compiling") || p.phase === "starting";
-    setText(this.phase, silent ? NO_ANSWER : busy ? `${p.phase} ${timeSpan(Math.max(0, since))}` : p.phase);
+    setTimed(this.phase, silent ? NO_ANSWER : p.phase, busy && !silent ? since : null);
     setAttribute(this.phase, "data-phase", silent ? "silent" : p.phase.split(" ")[0]);
     const done = p.total ? p.step / p.total : null;
     this.bar.hidden = done === null;
@@ -50,16 +52,30 @@ class Head {
     if (typeof p.wait === "number") facts.push(["data wait", Math.round(100 * p.wait) + " %"]);
     showFacts(this.facts, facts);
     this.enable(head, p.phase, panel.reachable);
-    setText(this.note, queued.length ? queued.join("; ")
-      : p.note ? `${p.note} ${timeSpan(Math.max(0, clock() - p.note_at))}` : "");
+    const asked = queued.join("; ");
+    setTimed(this.note, asked || p.note, asked || !p.note ? null : clock() - p.note_at);
   }
 
   enable({ live, ended }, phase, reachable) {
     const paused = phase === "paused";
     const on = { pause: live && !paused, resume: live && paused, advance: live, stop: live, swap: live || ended };
+    const all = Object.values(this.buttons);
+    const focused = all.find((button) => button === document.activeElement);
     for (const [verb, button] of Object.entries(this.buttons)) button.disabled = !(on[verb] && reachable);
     this.count.disabled = !(live && reachable);
+    // Who works with the keyboard stays where the buttons are.
+    if (focused?.disabled) all.find((button) => !button.disabled)?.focus({ preventScroll: true });
   }
+}
+
+// A text that is read out when it changes, and a time beside it that is not.
+function timed(tag, name) {
+  return el(tag, { class: name, role: "status" }, el("span"), el("span", { "aria-hidden": "true" }));
+}
+
+function setTimed({ children: [text, time] }, said, seconds) {
+  setText(text, said);
+  setText(time, seconds === null ? "" : ` ${timeSpan(Math.max(0, seconds))}`);
 }
 
 function showFacts(box, facts) {
@@ -78,7 +94,9 @@ class Programs {
   constructor() {
     this.chips = el("div", { class: "nitro-programs" });
     this.edit = el("div", { class: "nitro-edit" });
-    this.element = el("section", { "aria-label": "compiled programs" }, this.chips, this.edit);
+    this.element = el("section", { "aria-label": "compiled programs" },
+      el("div", { class: "nitro-charthead" }, el("span", { class: "nitro-title" }, "programs")),
+      this.chips, this.edit);
   }
 
   update(programs, edit, progress, clock) {
@@ -136,20 +154,26 @@ const LOG_LINES = 100;
 
 class Log {
   constructor() {
-    this.lines = el("div", { class: "nitro-lines", role: "log", tabindex: 0, "aria-label": "log of the run" });
+    this.atEnd = true; // who scrolled up stays there
+    this.lines = el("div", {
+      class: "nitro-lines", role: "log", tabindex: 0, "aria-label": "log of the run",
+      onscroll: ({ target: box }) => { this.atEnd = box.scrollHeight - box.scrollTop - box.clientHeight < 20; },
+    });
+    new ResizeObserver(() => { if (this.atEnd) this.toEnd(); }).observe(this.lines);
     this.element = el("details", { class: "nitro-log", open: true }, el("summary", {}, "log"), this.lines);
   }
 
   take(lines, anew) {
     const box = this.lines;
-    const atEnd = box.scrollHeight - box.scrollTop - box.clientHeight < 20;
     if (anew) box.replaceChildren();
     for (const one of lines) {
       box.append(el("div", { "data-kind": one.kind },
         el("time", {}, clockTime(one.at)), el("span", {}, one.text)));
     }
     while (box.children.length > LOG_LINES) box.firstChild.remove();
-    if (atEnd || anew) box.scrollTop = box.scrollHeight;
     this.element.hidden = !box.children.length;
+    if (this.atEnd || anew) this.toEnd();
   }
+
+  toEnd() { this.lines.scrollTop = this.lines.scrollHeight; }
 }

@@ -63,7 +63,7 @@ class ValueRow {
     this.state = el("span", { class: "nitro-state" });
     this.button = el("button", { type: "button", class: "nitro-small", onclick: () => this.press() });
     this.element = el("div", { class: "nitro-row", title: about.doc || null },
-      el("span", { class: "nitro-name" }, about.name),
+      el("span", { class: "nitro-name" }, ...breakable(about.name)),
       this.slider || el("span", { hidden: true }), about.kind === "array" ? this.fixed : this.box, this.state, this.button);
   }
 
@@ -87,7 +87,9 @@ class ValueRow {
     this.state.hidden = !words;
     setAttribute(this.element, "data-changed", about.changed || held ? "yes" : null);
     this.action = scheduled ? "override" : held || about.changed ? "unset" : null;
-    setText(this.button, scheduled ? "override" : held ? "back to schedule" : "reset");
+    const press = scheduled ? "override" : held ? "back to schedule" : "reset";
+    setText(this.button, press);
+    setAttribute(this.button, "aria-label", `${press}: ${this.name}`);
     this.button.hidden = !(this.action && this.live);
     if (this.held || this.timer || performance.now() - this.touched < OWN_MS) return;
     if (this.pending(`set ${this.name}`)) return;
