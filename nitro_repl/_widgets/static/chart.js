@@ -96,7 +96,8 @@ class Chart {
     ctx.setTransform(density, 0, 0, density, 0, 0);
     ctx.clearRect(0, 0, width, height);
     const style = getComputedStyle(this.canvas);
-    const ink = { text: style.color, grid: style.getPropertyValue("--nitro-grid").trim() || "#8884", font: style.fontFamily };
+    const ink = { text: style.color, grid: style.getPropertyValue("--nitro-grid").trim() || "#8884",
+      back: style.getPropertyValue("--nitro-back").trim() || "#fff", font: style.fontFamily };
     const visible = this.visible;
     const x = this.shared.range();
     const log = this.logBox.checked;
@@ -111,7 +112,8 @@ class Chart {
       return;
     }
     drawGrid(ctx, this.axes, ink);
-    drawEpochs(ctx, this.axes, ink, this.shared.epochSteps);
+    const epochs = epochsOf(this.axes, this.shared.epochSteps);
+    drawEpochs(ctx, this.axes, ink, epochs);
     const box = this.axes.inside;
     ctx.save();
     ctx.beginPath();
@@ -127,6 +129,7 @@ class Chart {
       } else drawCurve(ctx, this.axes, points, points.y, points.about.bold ? 2.6 : 1.4);
     }
     ctx.restore();
+    nameEpochs(ctx, this.axes, ink, epochs);
     drawFlags(ctx, this.axes, ink, this.shared.flags);
     drawCursor(ctx, this.axes, ink, this.shared, visible);
   }
@@ -169,26 +172,42 @@ function drawGrid(ctx, axes, ink) {
   ctx.textAlign = "left";
 }
 
-function drawEpochs(ctx, axes, ink, size) {
-  if (!size) return;
+// The epochs that are marked, and which of them are named.
+function epochsOf(axes, size) {
+  if (!size) return [];
   const pixels = axes.across(size) - axes.across(0);
-  const { right, top, bottom } = axes.inside;
   const named = Math.max(1, roundUp(60 / pixels));
   const every = pixels < 20 ? named : 1;
-  ctx.strokeStyle = ctx.fillStyle = ink.text;
-  ctx.setLineDash([2, 3]);
-  const first = Math.max(1, Math.ceil(axes.x0 / size / every)) * every;
-  for (let e = first; e * size <= axes.x1; e += every) {
-    const x = Math.round(axes.across(e * size)) + 0.5;
-    ctx.globalAlpha = 0.22;
-    line(ctx, x, top, x, bottom);
-    ctx.globalAlpha = 1;
-    const name = `ep ${e}`;
-    const fits = x + 3 + ctx.measureText(name).width < right;
-    if (e % named === 0 && fits) ctx.fillText(name, x + 3, bottom - 13);
+  const found = [];
+  for (let e = Math.max(1, Math.ceil(axes.x0 / size / every)) * every; e * size <= axes.x1; e += every) {
+    found.push({ x: Math.round(axes.across(e * size)) + 0.5, name: e % named ? "" : `ep ${e}` });
   }
+  return found;
+}
+
+function drawEpochs(ctx, axes, ink, epochs) {
+  const { top, bottom } = axes.inside;
+  ctx.strokeStyle = ink.text;
+  ctx.setLineDash([2, 3]);
+  ctx.globalAlpha = 0.22;
+  for (const { x } of epochs) line(ctx, x, top, x, bottom);
   ctx.setLineDash([]);
   ctx.globalAlpha = 1;
+}
+
+// Over the curves, each with a rim that sets it off from them.
+function nameEpochs(ctx, axes, ink, epochs) {
+  const { right, bottom } = axes.inside;
+  ctx.strokeStyle = ink.back;
+  ctx.fillStyle = ink.text;
+  ctx.lineWidth = 3;
+  ctx.textBaseline = "top";
+  for (const { x, name } of epochs) {
+    if (!name || x + 3 + ctx.measureText(name).width >= right) continue;
+    ctx.strokeText(name, x + 3, bottom - 13);
+    ctx.fillText(name, x + 3, bottom - 13);
+  }
+  ctx.lineWidth = 1;
 }
 
 function drawCurve(ctx, axes, points, values, width) {
@@ -253,7 +272,7 @@ function drawFlags(ctx, axes, ink, flags) {
     ctx.lineTo(x + 9, top - 8);
     ctx.lineTo(x, top - 4);
     ctx.fill();
-    ctx.fillText(fitting(ctx, flag.text, next - x - 18), x + 13, top - 8);
+    ctx.fillText(fitting(ctx, flag.text, next - x - 22), x + 13, top - 8);
   });
   ctx.globalAlpha = 1;
 }
