@@ -19,6 +19,7 @@ import nbformat
 from nbformat import v4
 
 ERROR = "[data-mime-type*=error], [data-mime-type*=stderr]"
+RESTART = "[data-command='notebook:restart-kernel']"
 READY_S = 90.0
 CELL_S = 120.0
 
@@ -173,6 +174,11 @@ class Notebook:
         kernel = self.kernel()
         assert kernel is not None
         self.server.ask(f"kernels/{kernel['id']}/interrupt", "POST")
+
+    def restart(self) -> None:
+        """Restart its kernel, by the button, and say yes to what is asked."""
+        self.page.locator(RESTART).click()
+        self.page.locator(".jp-Dialog .jp-mod-accept").click()
 
     def kill(self) -> None:
         """End its kernel, if it has one."""
