@@ -6,7 +6,7 @@ its loss gives: a `Mean` is exact whatever the sizes and masks.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -141,17 +141,18 @@ def gradient(plan: Blueprint, batch: Batch) -> Spec:
 
     def grad(groups: Any, reads: Reads) -> Any:
         hooks = plan.view(groups, reads, "grad", training=True)
-        (state, total, metrics), grads = whole_gradient(
+        (after, total, metrics), grads = whole_gradient(
             plan, hooks, reads, groups, judge
         )
+        state = unwritten(plan, after)
         number = scalar(total, judge.wanted)
         more = weight(total) or (number, jnp.ones_like(number))
         first, last = groups["turn"]
-        after = tuple(
+        so_far = tuple(
             jnp.where(first, jnp.zeros_like(a), a) + b.astype(a.dtype)
             for a, b in zip(groups["before"], more, strict=True)
         )
-        divisor = jnp.where(last, after[1], 1)
+        divisor = jnp.where(last, so_far[1], 1)
 
         def add(held: Any, new: Any) -> Any:
             kept = jnp.where(first, jnp.zeros_like(held), held)
@@ -160,7 +161,7 @@ def gradient(plan: Blueprint, batch: Batch) -> Spec:
             )
 
         added = [add(s, g) for s, g in zip(groups["sums"], grads, strict=True)]
-        return added, state, after, after[0] / after[1], metrics
+        return added, state, so_far, so_far[0] / so_far[1], metrics
 
     arguments = {
         **plan.model_arguments(batch, wanted, train_clock()),
@@ -200,7 +201,8 @@ def joint_gradient(plan: Blueprint, batches: Sequence[Batch]) -> Spec:
                     # Cast here, so that gradients of micro-batches add up before it.
                     pairs = zip(trained, own, strict=True)
                     cast = tuple(leaf.astype(like.dtype) for leaf, like in pairs)
-                    return applied(plan, hooks, here, wanted)(cast)
+                    outputs, after = applied(plan, hooks, here, wanted)(cast)
+                    return outputs, unwritten(plan, after)
 
                 outputs, state = jax.checkpoint(apply)(trained, state)
                 found.append(jax.tree.leaves(outputs))
@@ -225,6 +227,23 @@ def joint_gradient(plan: Blueprint, batches: Sequence[Batch]) -> Spec:
     return Spec(
         "grad", grad, arguments, "joint", plan.train_content, extra=plan.structure.tree
     )
+
+
+def unwritten(plan: Blueprint, after: tuple[Any, Mapping[int, Any]]) -> Any:
+    """The state after `forward`, which must have written no parameter.
+
+    Raises:
+        HookError: It has: which micro-batch is to see what was written is not decided.
+    """
+    state, written = after
+    if written:
+        names = ", ".join(f"`{plan.structure.names[i]}`" for i in list(written)[:3])
+        raise HookError(
+            f"`forward` writes the parameter {names}, as SpectralNorm does",
+            where=f"forward, {plan.route('forward').place}, with accum > 1",
+            fix="accum=1; or compute the value where it is used, and write none",
+        )
+    return state
 
 
 def checked_rows(plan: Blueprint, outputs: Sequence[Sequence[Any]]) -> None:

@@ -75,18 +75,35 @@ def _single(plan: Blueprint, batch: Batch, find: Find, fuse: bool) -> TrainStep:
     forward = _forward(plan, batch, find)
     loss = find(training.loss(plan, forward.out[0], batch))
     backward = find(training.backward(forward))
-    optimizer = find(training.optimizer(plan, loss.out[0]))
+    written = forward.out[1][1]
+    optimizer = find(training.optimizer(plan, loss.out[0], written=written))
     return SplitStep(forward, loss, backward, optimizer, groups)
 
 
-def _forward(plan: Blueprint, batch: Batch, find: Find) -> Program:
-    """The program; what `loss` refuses is said before XLA works on the model."""
+def _forward(plan: Blueprint, batch: Batch, find: Find, *, one: bool = True) -> Program:
+    """The program; what `loss` refuses is said before XLA works on the model.
+
+    Args:
+        plan: What it is made from.
+        batch: Avals of the micro-batch.
+        find: Finds or makes a program.
+        one: Whether the step has no other micro-batch.
+    """
 
     def then(out: Any) -> None:
+        if not one:
+            accumulation.unwritten(plan, out[1])
         loss = training.loss(plan, out[0], batch)
         rehearse(loss.name, loss.function, loss.arguments)
 
-    return find(replace(training.forward(plan, batch), then=then))
+    return _checked(plan, find(replace(training.forward(plan, batch), then=then)), one)
+
+
+def _checked(plan: Blueprint, forward: Program, one: bool) -> Program:
+    """A `forward`, perhaps known from a step of one micro-batch."""
+    if not one:
+        accumulation.unwritten(plan, forward.out[1])
+    return forward
 
 
 def _mean(plan: Blueprint, batches: Sequence[Batch], find: Find) -> TrainStep:
@@ -95,7 +112,7 @@ def _mean(plan: Blueprint, batches: Sequence[Batch], find: Find) -> TrainStep:
     for batch in batches:
         shape = str(batch)
         if shape not in made:
-            forward = _forward(plan, batch, find)
+            forward = _forward(plan, batch, find, one=False)
             loss = find(training.loss(plan, forward.out[0], batch))
             number, _, metrics, _ = loss.out
             made[shape] = _micro(plan, batch, find, forward, loss, number)
@@ -106,7 +123,11 @@ def _mean(plan: Blueprint, batches: Sequence[Batch], find: Find) -> TrainStep:
 
 
 def _joint(plan: Blueprint, batches: Sequence[Batch], find: Find) -> TrainStep:
-    forwards = [find(training.forward(plan, batch)) for batch in batches]
+    def then(out: Any) -> None:
+        accumulation.unwritten(plan, out[1])
+
+    specs = [replace(training.forward(plan, batch), then=then) for batch in batches]
+    forwards = [_checked(plan, find(spec), one=False) for spec in specs]
     outputs = tuple(forward.out[0] for forward in forwards)
     loss = find(accumulation.joint_loss(plan, outputs, batches))
     number = loss.out[0]

@@ -5,7 +5,7 @@ Immutable; a newer one is compared with it, never written into it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -118,6 +118,36 @@ class Blueprint:
             )
         return leaves
 
+    def written(
+        self, before: Sequence[Any], after: Sequence[Any]
+    ) -> dict[int, jax.Array]:
+        """The trained parameters that `forward` has written, by index.
+
+        Those of frozen parameters, whose modules are in eval mode, are dropped.
+
+        Raises:
+            HookError: There are others now, or one has another shape or dtype.
+        """
+        if len(before) != len(after):
+            raise HookError(
+                "the model has other parameters after `forward` than before",
+                where="forward",
+                fix="make every nnx.Param in __init__",
+            )
+        new = {i: leaf for i, leaf in enumerate(after) if leaf is not before[i]}
+        for index, leaf in new.items():
+            aval = self.structure.param_avals[index]
+            if (leaf.shape, leaf.dtype) != (aval.shape, aval.dtype):
+                name = self.structure.names[index]
+                raise HookError(
+                    f"`forward` makes the parameter `{name}` {_words(leaf)}; "
+                    f"it was {_words(aval)}",
+                    where="forward",
+                    fix="write values of its own shape and dtype",
+                )
+        frozen = self.recipe.frozen
+        return {index: leaf for index, leaf in new.items() if not frozen[index]}
+
     def checked_opt(self, state: Any) -> list[Any]:
         """The leaves of an optimizer state that is laid out as before the update."""
         leaves, tree = jax.tree.flatten(state)
@@ -129,3 +159,7 @@ class Blueprint:
                 fix="return a transformation whose update keeps what its init made",
             )
         return leaves
+
+
+def _words(leaf: Any) -> str:
+    return f"{leaf.dtype}{list(leaf.shape)}"

@@ -177,13 +177,8 @@ def _says_the_same(old: object, new: object) -> bool:
     return fingerprint(old).digest == fingerprint(new).digest
 
 
-def state_of(model: nnx.Module) -> Leaves:
-    """The non-Param leaves of a module after a call, sown intermediates dropped."""
-    return parts_of(model)[1]
-
-
 def parts_of(model: nnx.Module) -> tuple[Leaves, Leaves]:
-    """Parameter leaves and other leaves of a module after a call."""
+    """Parameter leaves and others of a module after a call, intermediates dropped."""
     nnx.pop(model, nnx.Intermediate)
     _, params, state = nnx.split(model, nnx.Param, ...)
     return tuple(jax.tree.leaves(params)), tuple(jax.tree.leaves(state))

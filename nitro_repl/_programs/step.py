@@ -126,7 +126,7 @@ class SplitStep(Automatic):
         self.programs = (forward, loss, backward, optimizer)
         self._micro = numbered(1)[0]
         wires = Wires(groups)
-        self.outputs, state, _ = forward.out
+        self.outputs, (state, written), _ = forward.out
         n_outputs = len(jax.tree.leaves(self.outputs))
         n_state = len(jax.tree.leaves(state))
         self._forward = wires.call(forward)
@@ -135,7 +135,10 @@ class SplitStep(Automatic):
         wires.name("new_state", places[n_outputs : n_outputs + n_state])
         self._made = take(places[:n_outputs])
         self._state = take(places[n_outputs : n_outputs + n_state])
-        wires.name("residuals", places[n_outputs + n_state :])
+        rest = places[n_outputs + n_state :]
+        for index, place in zip(sorted(written), rest, strict=False):
+            wires.positions[("written", index)] = place
+        wires.name("residuals", rest[len(written) :])
         self._loss = wires.call(loss)
         places = wires.add("loss", loss)
         _, cotangent, self.metrics, _ = loss.out

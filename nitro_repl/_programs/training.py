@@ -7,6 +7,7 @@ gradients, optimizer the next state. Editing one hook leaves the other programs 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import jax
@@ -21,7 +22,7 @@ from .clock import eval_clock, hook_arguments, train_clock
 from .guard import keep_if
 from .judge import Judge
 from .key import struct
-from .model import state_of
+from .model import parts_of
 from .recipe import PARTS
 from .results import (
     check_outputs,
@@ -36,7 +37,10 @@ from .update import Update
 
 
 def forward(plan: Blueprint, batch: Batch) -> Spec:
-    """Outputs, new state and the pull-back of one batch in train mode."""
+    """Outputs, new state and the pull-back of one batch in train mode.
+
+    The new state is a pair: its leaves, and the parameters written, by index.
+    """
     wanted = plan.route("forward")
 
     def forward(groups: Any, reads: Reads) -> Any:
@@ -129,13 +133,19 @@ def backward(forward: Program, *, to_sum: bool = False) -> Spec:
     )
 
 
-def optimizer(plan: Blueprint, loss: Any, grads: Sequence[Any] | None = None) -> Spec:
+def optimizer(
+    plan: Blueprint,
+    loss: Any,
+    grads: Sequence[Any] | None = None,
+    written: Mapping[int, Any] = MappingProxyType({}),
+) -> Spec:
     """The next parameters and states, unless the loss or a gradient is not finite.
 
     Args:
         plan: What it is made from.
         loss: Aval of the loss.
         grads: Avals of the gradients, if not those of the parameters.
+        written: Avals of the parameters that `forward` has written, by index.
     """
     structure = plan.structure
     if grads is None:
@@ -156,6 +166,8 @@ def optimizer(plan: Blueprint, loss: Any, grads: Sequence[Any] | None = None) ->
         "loss": struct(loss),
         "clock": {name: train_clock()[name] for name in ("step", "bad", "sticky")},
     }
+    if written:
+        arguments["written"] = {i: struct(leaf) for i, leaf in written.items()}
     return Spec(
         "optimizer",
         optimizer,
@@ -172,11 +184,11 @@ def step(plan: Blueprint, batch: Batch) -> Spec:
 
     def step(groups: Any, reads: Reads) -> Any:
         hooks = plan.view(groups, reads, "step", training=True)
-        (state, total, metrics), grads = whole_gradient(
+        ((state, written), total, metrics), grads = whole_gradient(
             plan, hooks, reads, groups, judge
         )
         number = scalar(total, judge.wanted)
-        made = {"loss": number, "grads": grads, "new_state": state}
+        made = {"loss": number, "grads": grads, "new_state": state, "written": written}
         return (*_moved(plan, hooks, reads, {**groups, **made}), metrics)
 
     arguments = {
@@ -217,14 +229,18 @@ def evaluation(plan: Blueprint, batch: Batch) -> Spec:
 def applied(
     plan: Blueprint, hooks: Any, groups: Mapping[str, Any], wanted: Route
 ) -> Callable[[Any], tuple[Any, Any]]:
-    """`forward` in train mode: trained parameters to outputs and new state."""
+    """`forward` in train mode: trained parameters to outputs and new state.
+
+    The new state is a pair: its leaves, and the trained parameters written, by index.
+    """
 
     def apply(trained: Any) -> tuple[Any, Any]:
         params = plan.recipe.whole(trained, groups["params"])
         model = plan.structure.merge(params, groups["state"], training=True)
         outputs = hooks.forward(model, **hook_arguments(wanted, groups))
         check_outputs(outputs, wanted)
-        return outputs, plan.checked_state(state_of(model))
+        after, state = parts_of(model)
+        return outputs, (plan.checked_state(state), plan.written(params, after))
 
     return apply
 
@@ -232,7 +248,7 @@ def applied(
 def whole_gradient(
     plan: Blueprint, hooks: Any, reads: Reads, groups: Any, judge: Judge
 ) -> tuple[tuple[Any, Any, dict[str, Any]], Any]:
-    """New state, what `loss` gave and the train metrics; and the gradients."""
+    """New state as of `applied`, what `loss` gave and train metrics; the gradients."""
     apply = applied(plan, hooks, groups, plan.route("forward"))
 
     def value(trained: Any) -> Any:
@@ -265,8 +281,11 @@ def _moved(
     opt = jax.tree.unflatten(plan.opt, groups["opt"])
     norm = optax.tree.norm(grads)
 
+    written = groups.get("written", {})
+    before = tuple(written.get(i, leaf) for i, leaf in enumerate(groups["params"]))
+
     def moved() -> Any:
-        after, trained = update(groups["params"], grads, opt, loss, norm)
+        after, trained = update(before, grads, opt, loss, norm)
         return trained, groups["new_state"], plan.checked_opt(after)
 
     finite = jnp.isfinite(loss) & jnp.isfinite(norm)
