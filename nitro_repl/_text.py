@@ -147,15 +147,13 @@ def tell(text: str, *, bad: bool = False) -> None:
         write(sys.stderr if bad else sys.stdout, text + "\n")
 
 
-def warn(text: str, stacklevel: int = 2) -> None:
+def warn(text: str) -> None:
     """Warn of what a run goes on without; told where warnings are errors, not raised.
 
-    Args:
-        text: The warning.
-        stacklevel: As in `warnings.warn`, as if called there.
+    It is of no line of ours, which would say nothing to who reads it.
     """
     try:
-        warnings.warn(text, RuntimeWarning, stacklevel + 1)
+        warnings.warn_explicit(text, RuntimeWarning, "nitro_repl", 0)
     except Exception:  # of the user's filters, or of a stream that is broken
         tell(text, bad=True)
 

@@ -68,7 +68,7 @@ class _HooksExplained(AbstractContextManager[None]):  # a generator costs each s
     def __exit__(self, _kind: Any, error: BaseException | None, _frames: Any) -> None:
         if isinstance(error, NitroError):
             error.frames = error.frames or user_frames(error.__traceback__)
-        elif isinstance(error, Exception):
+        elif isinstance(error, Exception | SystemExit):  # not the end of a script
             raise hook_error(self._what, error) from error
 
 
@@ -115,14 +115,14 @@ def _frames(source: Any) -> Sequence[Any]:
     return getattr(getattr(source, "traceback", None), "frames", ())
 
 
-def hook_error(what: str, error: Exception) -> HookError:
+def hook_error(what: str, error: BaseException) -> HookError:
     """The HookError for an exception that user code raised."""
     made = _hook_error(what, error)
     made.frames = user_frames(error.__traceback__)
     return made
 
 
-def _hook_error(what: str, error: Exception) -> HookError:
+def _hook_error(what: str, error: BaseException) -> HookError:
     if isinstance(error, jax.errors.JaxRuntimeError):
         return _runtime_error(what, str(error))
     where = user_place(error.__traceback__, LIBRARY)

@@ -190,6 +190,7 @@ def test_one_that_raises_is_told_with_its_own_lines(book):
         run.every(book["outer"], steps=1)
         with pytest.warns(RuntimeWarning, match="ZeroDivisionError") as warned:
             run.advance(1)
+    assert warned[0].filename == "nitro_repl"  # no line of ours is shown
     said = str(warned[0].message)
     assert "line 4, in outer" in said
     assert "line 2, in inner" in said

@@ -325,6 +325,20 @@ class Tiny(Tiny):
     assert 0 <= handle.validate()["acc"] <= 1
 
 
+@pytest.mark.parametrize("hook", ["metrics", "loss"])
+def test_sys_exit_in_a_hook_ends_the_run_and_not_the_script(hook):
+    book = tiny(f"""
+import sys
+
+class Tiny(Tiny):
+    def {hook}(self, logits, *, y):
+        sys.exit()
+""")
+    with pytest.raises(nitro.HookError) as error:
+        book.train(max_steps=2, eval_every=1)
+    check_error(error.value, "SystemExit", hook, "<cell 5>", "line 6")
+
+
 # ---- what is recorded
 
 
