@@ -48,7 +48,7 @@ class Structure:
     def state_names(self) -> tuple[str, ...]:
         """A path per leaf that is no parameter, such as `norm.mean`."""
         indices = range(len(self.state_avals))
-        tree = nnx.to_pure_dict(jax.tree.unflatten(self.state, indices))
+        tree = nested_of(jax.tree.unflatten(self.state, indices))
         paths = jax.tree_util.tree_flatten_with_path(tree)[0]
         return tuple(
             ".".join(str(getattr(key, "key", key)) for key in path) for path, _ in paths
@@ -121,7 +121,7 @@ def take_apart(model: Any) -> tuple[Structure, Leaves, Leaves]:
             where="build_model",
             fix="make trainable arrays nnx.Param(...)",
         )
-    nested = nnx.to_pure_dict(params)
+    nested = nested_of(params)
     paths, tree = jax.tree_util.tree_flatten_with_path(nested)
     _check_order(param_leaves, [leaf for _, leaf in paths])
     names = tuple(
@@ -175,6 +175,15 @@ def _renewed_attribute(attribute: Any, hooks: Hooks) -> Any:
 
 def _says_the_same(old: object, new: object) -> bool:
     return fingerprint(old).digest == fingerprint(new).digest
+
+
+def nested_of(state: nnx.State) -> dict[str, Any]:
+    """The leaves of a state as a nested dict, as they are held: no hook is called."""
+
+    def held(leaf: Any) -> Any:
+        return leaf.get_raw_value() if isinstance(leaf, nnx.Variable) else leaf
+
+    return nnx.to_pure_dict(state, held)
 
 
 def parts_of(model: nnx.Module) -> tuple[Leaves, Leaves]:

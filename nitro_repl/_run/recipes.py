@@ -19,7 +19,7 @@ from .._experiment.hooks import Hooks
 from .._experiment.view import Reads, host_view
 from .._programs.explain import hooks_explained
 from .._programs.key import Snapshot, Source
-from .._programs.model import Structure
+from .._programs.model import Structure, nested_of
 from .._programs.recipe import Recipe
 from ..errors import HookError, SettingError, suggest
 from .setup import Built
@@ -179,9 +179,9 @@ def _named(said: Any, structure: Structure) -> Any:
     if isinstance(said, str) and said in _ANCHORS:
         return said
     if isinstance(said, nnx.Module):
-        said = nnx.to_pure_dict(nnx.state(said, nnx.Param))
+        said = nested_of(nnx.state(said, nnx.Param))
     elif isinstance(said, nnx.State):
-        said = nnx.to_pure_dict(said)
+        said = nested_of(said)
     if not isinstance(said, Mapping):
         raise HookError(
             f"`decay_anchor` returned {said!r:.60}",

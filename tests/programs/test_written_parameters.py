@@ -135,3 +135,42 @@ def test_an_edit_that_begins_to_write_compiles_the_optimizer_too(fresh_programs)
             book.cell(plain)
             run.swap()
         assert count.nothing
+
+
+HELD = """
+def twice(variable, value):
+    return 2 * value
+
+class Doubled(nnx.Param):
+    def get_value(self, **given):
+        return 2 * super().get_value(**given)
+
+class Held(nnx.Module):
+    def __init__(self, rngs):
+        self.kernel = {}
+
+    def __call__(self, x):
+        return x @ self.kernel[...]
+
+class Tiny(Tiny):
+    def build_model(self, rngs):
+        return Held(rngs)
+"""
+HOOKED = {
+    "on_get_value": "nnx.Param(jnp.ones((3, 2)), on_get_value=twice)",
+    "on_set_value": "nnx.Param(jnp.ones((3, 2)), on_set_value=twice)",
+    "get_value": "Doubled(jnp.ones((3, 2)))",
+}
+
+
+@pytest.mark.filterwarnings("ignore:Variable hooks are deprecated")
+@pytest.mark.parametrize("kind", HOOKED)
+def test_what_reads_and_writes_of_a_parameter_go_through_is_as_with_flax(kind):
+    book = tiny(HELD.format(HOOKED[kind]))
+    run = book.train(max_steps=3)
+    expected, _ = with_flax(book, 3)
+    assert losses(run) == pytest.approx(expected, rel=1e-5)
+    assert run.params["kernel"].shape == (3, 2)
+    shown = run.model()(book["ROWS"][0]["x"])
+    found = run.handle.predict({"x": book["ROWS"][0]["x"]})
+    np.testing.assert_allclose(found, shown, rtol=1e-5)
