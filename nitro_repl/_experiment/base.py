@@ -1,6 +1,6 @@
 """The Experiment base class: frozen, keyword-only, its hooks plain methods.
 
-An instance never changes; `replace` makes another.
+An instance never changes; `replace` makes another. Equal ones have equal fields.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from .._where import place
 from ..errors import FieldError, HookError, suggest
 from . import figures
 from .declarations import check_declaration, with_inherited
+from .equality import hashed, same
 from .fields import MISSING, Field, collect_fields, field, own_copy
 from .hooks import HOOKS, HOST_SETTINGS, is_program, uses_bare_super
 from .presets import preset_values
@@ -115,6 +116,26 @@ class Experiment:
             for name in type(self).__fields__
         )
         return f"{type(self).__name__}({', '.join(shown)})"
+
+    def __eq__(self, other: object) -> bool:
+        """Whether it is of the same class with the same values of all fields.
+
+        A default that no factory has made yet is the same as another of its class.
+        """
+        mine, its = self.__dict__, getattr(other, "__dict__", {})
+        if type(self) is not type(other) or "_given" not in mine:  # a traced view
+            return NotImplemented
+        return self is other or all(
+            same(mine[name], its[name])
+            if name in mine and name in its
+            else not {name} & (mine["_given"] | its["_given"])
+            for name in type(self).__fields__
+        )
+
+    def __hash__(self) -> int:
+        fields = type(self).__fields__.values()
+        own = (d.name for d in fields if d.default_factory is None)
+        return hash((type(self), *(hashed(self.__dict__.get(name)) for name in own)))
 
     def replace(self, **changes: Any) -> Self:
         """A new experiment of the same class with some fields changed.

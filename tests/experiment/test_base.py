@@ -3,6 +3,8 @@ from __future__ import annotations
 import copy
 import pickle
 
+import jax.numpy as jnp
+import numpy as np
 import pytest
 from cells import Notebook, check_error, tiny
 
@@ -167,3 +169,70 @@ def test_the_seed_may_not_be_part_of_programs():
 
     assert "each seed would be a new program" in str(error.value)
     assert "seed: int = 0" in error.value.fix
+
+
+class Valued(nitro.Experiment):
+    c: int = 1
+    table: object = None
+    made: list = nitro.field(default_factory=list)
+
+
+class Other(nitro.Experiment):
+    c: int = 1
+
+
+def test_experiments_of_one_class_with_the_same_values_are_equal():
+    assert Valued(c=2) == Valued(c=2) == Valued(c=1).replace(c=2)
+    assert Valued(c=2) != Valued(c=3)
+    assert hash(Valued(c=2)) == hash(Valued(c=2))
+    assert {Valued(): "a"}[Valued()] == "a"
+    assert Other() != Valued()
+    assert Other() != 1
+    assert (Valued() == None) is False  # noqa: E711
+
+
+@pytest.mark.parametrize("module", [np, jnp], ids=["numpy", "jax"])
+def test_arrays_are_equal_by_what_they_hold(module):
+    one, other = module.arange(3.0), module.arange(3.0)
+    for held in (lambda a: a, lambda a: [a], lambda a: {"k": (a, 1)}):
+        assert Valued(table=held(one)) == Valued(table=held(other))
+        assert hash(Valued(table=held(one))) == hash(Valued(table=held(other)))
+        assert Valued(table=held(one)) != Valued(table=held(other + 1))
+        assert Valued(table=held(one)) != Valued(table=held(other.astype("int32")))
+    assert Valued(table=one) != Valued(table=0.0)
+
+
+def test_a_default_that_a_factory_has_not_made_is_the_same_as_another():
+    one, other = Valued(), Valued()
+    assert one == other
+    before = hash(one)
+    one.made.append(1)
+    assert one == other, "the other has not made its own"
+    assert other.made == []
+    assert one != other
+    assert hash(one) == before
+    assert Valued(made=[]) != Valued()
+
+
+def test_values_that_cannot_be_compared_differ():
+    class Odd:
+        __hash__ = None
+
+        def __eq__(self, other):
+            raise ValueError("mine")
+
+    held = Odd()
+    assert Valued(table=held) == Valued(table=held)
+    assert Valued(table=held) != Valued(table=Odd())
+
+
+def test_equal_experiments_of_a_run_are_told_apart_in_a_hook_as_before():
+    book = tiny("""
+SEEN = Tiny()
+
+class Tiny(Tiny):
+    def loss(self, logits, *, y):
+        assert self != SEEN and self == self and hash(self) == hash(self)
+        return super().loss(logits, y=y)
+""")
+    book.train(max_steps=1)
