@@ -18,6 +18,7 @@ from .._text import one_line
 from ..errors import MagicError, suggest
 from .literals import literal
 
+_NAME = re.compile(r"[A-Za-z_][\w.]*")
 _FIELD = re.compile(r"([A-Za-z_][\w.]*)=(?!=)(.*)", re.DOTALL)
 _OPTION = re.compile(r"--([A-Za-z_][\w-]*)(?:=(.*))?", re.DOTALL)
 _NUMBER = re.compile(r"-[\d.]")
@@ -74,7 +75,7 @@ class _Reader:
         self.declared = {p.name: p for p in verb.take("option") + verb.take("flag")}
 
     def read(self, tokens: list[str]) -> Arguments:
-        remaining = iter(tokens)
+        remaining = iter(_assignments(tokens) if self.verb.take("fields") else tokens)
         for token in remaining:
             flag, self.bare = self.bare, ""
             if option := _OPTION.fullmatch(token):
@@ -191,6 +192,20 @@ class _Reader:
                 raise MagicError(
                     f"`{owner}` has no field `{name}`", fix=suggest(name, known)
                 )
+
+
+def _assignments(tokens: list[str]) -> list[str]:
+    """The tokens, with `name = value` as `name=value`."""
+    joined: list[str] = []
+    for token in tokens:
+        before = joined[-1] if joined else ""
+        goes_on = _NAME.fullmatch(before) and token.startswith("=")
+        lacks = before.endswith("=") and _NAME.fullmatch(before[:-1])
+        if goes_on or (lacks and not (_FIELD.match(token) or token.startswith("--"))):
+            joined[-1] += token
+        else:
+            joined.append(token)
+    return joined
 
 
 def _tokens(line: str) -> Iterator[str]:

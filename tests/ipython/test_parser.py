@@ -88,6 +88,20 @@ def test_an_enum_is_given_by_member_or_by_value(namespace):
 
 
 @pytest.mark.parametrize(
+    "line", ["width = 8", "width= 8", "width =8", "width = 8 --max-epochs 2"]
+)
+def test_blanks_may_stand_around_the_sign(line, namespace):
+    _, found = parse(f"train Digits {line} ", namespace)
+    assert found.fields == {"width": 8}
+
+
+@pytest.mark.parametrize("line", ["width= --max-epochs 2", "width= smoothing=0.1"])
+def test_a_name_without_a_value_takes_no_option_and_no_other_name(line, namespace):
+    with pytest.raises(MagicError, match="`width=` needs a value"):
+        parse(f"train Digits {line}", namespace)
+
+
+@pytest.mark.parametrize(
     ("line", "words", "options"),
     [
         ("pause", (), {}),
