@@ -14,6 +14,8 @@ TEXT = 60
 ATOMS = frozenset(
     [type(None), bool, int, float, complex, str, bytes, type(...), type(NotImplemented)]
 )
+CONTAINERS = frozenset([list, tuple, dict, set, frozenset])
+_ITEMS, _NESTED = 12, 3
 
 
 def text_of(value: Any) -> str:
@@ -25,7 +27,7 @@ def text_of(value: Any) -> str:
         elif kind is int and value.bit_length() > 200:
             return "a large integer"
         return _cut(repr(value))
-    if kind in (list, tuple, dict, set, frozenset):
+    if kind in CONTAINERS:
         return _text_of_container(value)
     if issubclass(kind, types.ModuleType):
         return f"module {value.__name__}"
@@ -35,18 +37,20 @@ def text_of(value: Any) -> str:
 def _text_of_container(value: Any) -> str:
     if not value:
         return repr(value)
-    if len(value) > 12:
+    if len(value) > _ITEMS or not _is_plain(value, _NESTED):
         return f"{type(value).__name__} of {len(value)}"
-    parts = list(value.values()) if type(value) is dict else list(value)
-    if all(type(part) in ATOMS for part in parts):
-        return _cut(repr(value)) if _short(value) else f"{type(value).__name__}"
-    return f"{type(value).__name__} of {len(value)}"
+    return _cut(repr(value))
 
 
-def _short(value: Any) -> bool:
-    keys = list(value) if type(value) is dict else []
-    parts = [*keys, *value.values()] if type(value) is dict else list(value)
-    return all(type(part) in ATOMS and not _is_long(part) for part in parts)
+def _is_plain(value: Any, nested: int) -> bool:
+    """Whether it is made of a few short constants, so that its repr is quick."""
+    kind = type(value)
+    if kind in ATOMS:
+        return not _is_long(value)
+    if kind not in CONTAINERS or len(value) > _ITEMS or not nested:
+        return False
+    parts = [*value, *value.values()] if kind is dict else value
+    return all(_is_plain(part, nested - 1) for part in parts)
 
 
 def _is_long(part: Any) -> bool:

@@ -116,7 +116,9 @@ def _content_causes(read: Read, old: Fingerprint, new: Fingerprint) -> list[str]
     if old.digest == new.digest:
         return []
     if read.kind == "const":
-        return [f"GraphConst {read.name} {_text(old)} -> {_text(new)}"]
+        was, now = _text(old), _text(new)
+        change = f"{was} -> {now}" if was != now else "changed"
+        return [f"GraphConst {read.name} {change}"]
     return explain(old, new) or [f"{read.name} changed"]
 
 

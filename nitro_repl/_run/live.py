@@ -135,8 +135,9 @@ class Values:
         return Scalar(current.dtype, self.device)
 
     def show(self, names: Iterable[str]) -> None:
-        """Have `numbers` hold these, beside the hyperparameters."""
-        self._shown = tuple(dict.fromkeys((*self._hyper, *sorted(names))))
+        """Have `numbers` hold these too from now on, beside the hyperparameters."""
+        shown = sorted({*names, *self._shown})
+        self._shown = tuple(dict.fromkeys((*self._hyper, *shown)))
         self._refresh()
 
     def follow(self, changes: Mapping[str, tuple[Any, Any]]) -> None:
@@ -239,6 +240,7 @@ class Values:
             mine = self._values.get(name)
             if mine is not None and signature(mine) == signature(value):
                 self._values[name] = value
+        self._shown += tuple(name for name in other._shown if name in self._values)
         self._rates = self._rates.keeping(other._rates)
         for base in NAMES:  # a group that is new goes with the live base
             for name, ratio in self.tied(base).items():

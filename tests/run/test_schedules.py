@@ -400,6 +400,22 @@ def test_a_jitted_helper_of_a_schedule_is_as_it_is_when_the_run_takes_it():
     np.testing.assert_allclose(second, [1.0, 0.5, 1 / 3], rtol=1e-6)
 
 
+def test_a_value_whose_schedule_is_swapped_away_stays_in_the_history():
+    book = tiny("""
+class Tiny(Tiny):
+    def schedules(self):
+        return {"smoothing": lambda total: lambda step: 0.25 * step}
+""")
+    with live(book, steps=3, max_steps=400) as run:
+        book.cell("@Tiny.hook\ndef schedules(self): return {}")
+        run.swap()
+        run.advance(2)
+        run.set(smoothing=0.125)
+        run.advance(1)
+        found = run.history()["smoothing"].tolist()
+    assert found == [0.0, 0.25, 0.5, 0.5, 0.5, 0.125]
+
+
 def test_a_swap_that_leaves_schedules_alone_evaluates_none_anew():
     book = tiny(
         "TOP = 0.5",
