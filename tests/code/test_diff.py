@@ -33,7 +33,11 @@ def root(x): return c(x) + focal(x) + inner(x) + Net()(x) + sum(TABLE)
         ("return x\n", "return -x\n", "class Net: __call__() changed, In [1]"),
         ("make(1.5)", "make(2.5)", "captured scale 1.5 -> 2.5 in inner(), In [1]"),
         ("k=3", "k=4", "default k of c() 3 -> 4"),
-        ("[2.0]", "[[[2.0]]]", "global TABLE [1.0, [2.0]] -> list of 2, read by root()"),
+        (
+            "[2.0]",
+            "[[[2.0]]]",
+            "global TABLE [1.0, [2.0]] -> list of 2, read by root()",
+        ),
         ("[2.0]", "[2.5]", "global TABLE [1.0, [2.0]] -> [1.0, [2.5]], read by root()"),
         ("+ sum(TABLE)", "", "root() changed, In [1]"),
         ("width = 4", "width = 4; depth = 1", "class Net changed, In [1]"),
