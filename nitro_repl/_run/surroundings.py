@@ -49,11 +49,10 @@ class Surroundings:
 
     @contextmanager
     def config(self) -> Iterator[None]:
-        """Enter the JAX settings alone."""
+        """Enter the JAX settings alone; `jax.config.update` changes none of them."""
         with ExitStack() as stack:
             for name, value in self._config.items():
-                if _present(name) != value:
-                    stack.enter_context(_CONTEXTS[name](value))
+                stack.enter_context(_CONTEXTS[name](value))
             yield
 
     def width(self) -> AbstractContextManager[None]:

@@ -59,6 +59,35 @@ def test_the_worker_compiles_with_the_settings_of_the_cell_that_trained():
     assert {seen[0] for seen in book["SEEN"]} == {"float32"}
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "usual"),
+    [
+        ("jax_enable_x64", True, False),
+        ("jax_default_matmul_precision", "float32", None),
+    ],
+)
+def test_settings_that_are_updated_reach_a_run_when_it_is_started_again(
+    name, value, usual
+):
+    book = tiny()
+    with live(book, max_steps=8) as run:
+        try:
+            with count_compiles() as count:
+                jax.config.update(name, value)
+                run.advance(2)
+                run.swap()
+                run.advance(2)
+            assert count.nothing, count
+            run.stop()
+            with count_compiles() as count:
+                run.handle.train(background=True, paused=True)
+                run.advance(1)
+            assert count.traced, "a control: the key has changed"
+        finally:
+            run.stop()
+            jax.config.update(name, usual)
+
+
 def test_a_setting_is_in_the_key_of_every_program():
     book = tiny()
     book.train().handle.validate()
