@@ -53,6 +53,7 @@ class Clicks:
         self._waiting: dict[int, tuple[str, float, Future[Any]]] = {}
         self._notices: list[dict[str, Any]] = []
         self._count = 0
+        self._swap = 0  # the newest one that was asked for
 
     def take(self, message: Mapping[str, Any]) -> None:
         """Do what a message of a front end asks, once however often it comes.
@@ -140,20 +141,25 @@ class Clicks:
         self._run.set({name: value})
 
     def _ask(self, verb: str, ask: Callable[[], Any]) -> Future[Any]:
+        with self._lock:
+            self._count += 1
+            place = self._count
+            if verb == "swap":
+                self._swap = place
         with queued("panel") as replies:
             ask()
         reply: Future[Any] = replies[-1] if replies else Future()
         if not replies:  # it had nothing to put in line
             reply.set_result(None)
         with self._lock:
-            self._count += 1
-            self._waiting[self._count] = (words(verb, 60), time.time(), reply)
-        reply.add_done_callback(lambda done: self._answered(verb, done))
+            self._waiting[place] = (words(verb, 60), time.time(), reply)
+        reply.add_done_callback(lambda done: self._answered(verb, place, done))
         return reply
 
-    def _answered(self, verb: str, done: Future[Any]) -> None:
+    def _answered(self, verb: str, place: int, done: Future[Any]) -> None:
         error = done.exception()
-        if error is not None:
+        # Of several clicks on Swap the last one counts, and says how it ended.
+        if error is not None and not (verb == "swap" and place < self._swap):
             self.notice(verb, error)
 
     def _landed(self, name: str) -> None:

@@ -42,6 +42,21 @@ def test_a_click_that_comes_again_is_done_once_and_heard_again(book, show):
         until(lambda: run.step == 5)
 
 
+def test_a_click_that_is_repeated_is_no_error(book, show):
+    with live(book, steps=1) as run:
+        front = show(run)
+        front.hello()
+        for verb in ("resume", "pause", "swap"):
+            for again in range(2):
+                front.do(verb, id=f"{verb}-{again}")
+            front.until(lambda v=verb: {f"{v}-0", f"{v}-1"} <= front.heard)
+            front.until(lambda: not front.state["waiting"] and not run.swapping)
+        front.do("undo", id="undo")
+        front.until(lambda: front.state["notices"])
+        [notice] = front.state["notices"]
+        assert "there is no swap to undo" in notice["text"]
+
+
 def test_a_storm_of_values_ends_at_the_last_with_few_entries(book, show):
     with live(book, steps=1) as run:
         front = show(run)
