@@ -1,6 +1,7 @@
 """The story of a run: what was done to it and what it told, as lines and as flags.
 
-Only what is new is read each time; of both the last ones are kept.
+Only what is new is read each time; of both the last ones are kept. The values that one
+drag of a slider passes through are one change, from its first value to its last.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import datetime
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from .._text import show
@@ -17,6 +18,7 @@ from .words import words
 
 LINES, FLAGS = 100, 300
 _RESULT_S = 1.0  # between two lines of results; the curves have them all
+_DRAG_S = 1.0  # between two values of one drag, at most
 _SAID = 200  # characters of a line of the log; a notice may have several
 
 Item = dict[str, Any]
@@ -37,12 +39,15 @@ class Story:
     Attributes:
         lines: The last lines: "at" (seconds since the epoch), "text", "kind".
         flags: The last changes: "step", "text", "kind".
+
+    What has a "key" takes the place of what had it before.
     """
 
     def __init__(self, journal: Any, log: Any):
         self._journal, self._log = journal, log
         self._entries = self._said = 0
         self._told_at: dict[str, float] = {}
+        self._drag: dict[str, Any] = {}  # the latest change, if a drag made it
         self.lines: deque[Item] = deque(maxlen=LINES)
         self.flags: deque[Item] = deque(maxlen=FLAGS)
 
@@ -54,6 +59,7 @@ class Story:
         """
         entries, self._entries = self._journal.since(self._entries)
         said, self._said = self._log.since(self._said)
+        entries = self._folded(entries)
         lines = [_line(entry) for entry in entries]
         lines += [
             {"at": one.at, "text": words(one.text, 8 * _SAID), "kind": "bad"}
@@ -63,9 +69,26 @@ class Story:
         ]
         lines = sorted([*lines, *self._told(results)], key=lambda line: line["at"])
         flags = [_flag(entry) for entry in entries if entry["command"] in CHANGES]
-        self.lines.extend(lines)
-        self.flags.extend(flags)
+        _put(self.lines, lines)
+        _put(self.flags, flags)
         return lines[-LINES:], flags[-FLAGS:]
+
+    def _folded(self, entries: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """The entries, those of one drag as one with a key."""
+        found: dict[Any, dict[str, Any]] = {}
+        for entry in entries:
+            name, last = _dragged(entry), self._drag
+            now = {**entry, "at": _when(entry)}
+            if name is None:
+                self._drag = {}
+            elif last and last["name"] == name and now["at"] - last["at"] <= _DRAG_S:
+                first = {"before": last["before"], "key": last["key"]}
+                self._drag = now = {**now, **first, "name": name}
+            else:
+                key = f"{name} {now['at']} {now['step']}"
+                self._drag = now = {**now, "name": name, "key": key}
+            found[now.get("key", len(found))] = now
+        return list(found.values())
 
     def _told(self, results: Results) -> list[Item]:
         now = time.time()
@@ -98,14 +121,41 @@ def _swapped(entry: Mapping[str, Any]) -> str:
     return words("; ".join(map(str, [entry["command"], *made])))
 
 
+def _dragged(entry: Mapping[str, Any]) -> str | None:
+    """The one value that was set in a panel."""
+    after = entry["after"]
+    if (entry["command"], entry["by"]) == ("set", "panel") and len(after or ()) == 1:
+        return str(next(iter(after)))
+    return None
+
+
+def _when(entry: Mapping[str, Any]) -> float:
+    return datetime.datetime.fromisoformat(entry["time"]).timestamp()
+
+
 def _line(entry: Mapping[str, Any]) -> Item:
-    at = datetime.datetime.fromisoformat(entry["time"]).timestamp()
-    text = f"step {entry['step']:,}  {change(entry)}"
-    return {"at": at, "text": f"{text}  ({words(entry['by'], 20)})", "kind": "change"}
+    text = f"step {entry['step']:,}  {change(entry)}  ({words(entry['by'], 20)})"
+    return {"at": entry["at"], "text": text, "kind": "change", **_keyed(entry)}
 
 
 def _flag(entry: Mapping[str, Any]) -> Item:
-    return {"step": entry["step"], "text": change(entry), "kind": entry["command"]}
+    about = {"step": entry["step"], "text": change(entry), "kind": entry["command"]}
+    return {**about, **_keyed(entry)}
+
+
+def _keyed(entry: Mapping[str, Any]) -> Item:
+    return {"key": words(entry["key"], 120)} if "key" in entry else {}
+
+
+def _put(kept: deque[Item], items: Iterable[Item]) -> None:
+    """Add items, each in place of the one with its key."""
+    for item in items:
+        key = item.get("key")
+        if key is not None and any(one.get("key") == key for one in kept):
+            left = [one for one in kept if one.get("key") != key]
+            kept.clear()
+            kept.extend(left)
+        kept.append(item)
 
 
 def _result(split: str, row: Mapping[str, float]) -> str:

@@ -140,6 +140,22 @@ def test_flags_and_epochs_are_written_where_they_fit(drawn):
     assert "ep 2" not in written, "it would be cut off"
 
 
+def test_what_has_a_key_takes_the_place_of_what_had_it(drawn):
+    for base, last in enumerate((0.2, 0.3), 1):
+        flag = {"step": 5 + base, "text": f"set a 0.1 → {last}", "kind": "set"}
+        line = {
+            "at": 0.0,
+            "text": f"set a 0.1 → {last}",
+            "kind": "change",
+            "key": "a 1",
+        }
+        told = {"flags": [flag | {"key": "a 1"}], "lines": [line]}
+        drawn.deliver(message("new", base, **told), [])
+    flags = drawn.page.evaluate("view().charts.flags.map((one) => one.text)")
+    assert flags == ["set a 0.1 → 0.3"]
+    assert drawn.page.locator(".nitro-lines span").all_inner_texts() == flags
+
+
 def test_html_in_names_values_lines_and_errors_is_text(drawn):
     notice = {"id": 1, "at": 0.0, "text": EVIL}
     program = state()["programs"][0] | {"name": EVIL, "why": EVIL}

@@ -95,8 +95,10 @@ def busy(book):
 
 def journal(book, name="Tiny"):
     """What was done to the first run of an experiment."""
-    [path, *_] = sorted(book.server.root.glob(f"runs/{name}/*/journal.jsonl"))
-    return [json.loads(line) for line in path.read_text().splitlines()]
+    paths = sorted(book.server.root.glob(f"runs/{name}/*/journal.jsonl"))
+    if not paths:  # nothing yet
+        return []
+    return [json.loads(line) for line in paths[0].read_text().splitlines()]
 
 
 def test_a_click_while_a_cell_is_busy_pauses_in_under_a_second(book, live):

@@ -102,6 +102,29 @@ def test_changes_are_flags_with_their_step_and_lines_of_the_log(book, show):
         assert any("smoothing 0.1 → 0.2" in line["text"] for line in front.lines)
 
 
+def test_a_drag_is_one_flag_and_one_line(book, show):
+    with live(book, steps=2) as run:
+        front = show(run)
+        front.hello()
+        for place, value in enumerate((0.11, 0.12, 0.15, 0.2)):
+            front.do("set", name="smoothing", value=value)
+            front.until(lambda v=value: front.state["values"][0]["value"] == v)
+            front.until(lambda n=place: len(front.flags) > n)
+        front.hello()  # what a page that comes later has
+        [flag], lines = front.flags, [x for x in front.lines if " set " in x["text"]]
+        assert flag["text"] == "set smoothing 0.1 → 0.2"
+        assert [x["text"] for x in lines] == [
+            "step 2  set smoothing 0.1 → 0.2  (panel)"
+        ]
+        assert len([e for e in run.journal.entries if e["command"] == "set"]) == 4
+        run.set(smoothing=0.25)  # by no drag
+        front.until(lambda: len(front.flags) == 2)
+        front.do("set", name="smoothing", value=0.3)
+        front.until(lambda: len(front.flags) == 3)
+        assert front.flags[-1]["text"] == "set smoothing 0.25 → 0.3"
+        assert flag["key"] not in {one.get("key") for one in front.flags[1:]}
+
+
 def test_programs_say_what_came_of_them_and_which_are_stale(book, show):
     with live(book, steps=1) as run:
         front = show(run)

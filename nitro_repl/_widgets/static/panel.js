@@ -111,7 +111,9 @@ class View {
   take(message, buffers, anew) {
     for (const value of message.state.values ?? []) this.charts.valueNames.add(value.name);
     this.charts.epochSteps = this.panel.state.progress.epoch_steps;
-    this.charts.flags = anew ? [...message.flags] : [...this.charts.flags, ...message.flags].slice(-300);
+    const keys = new Set(message.flags.map((one) => one.key).filter(Boolean)); // these are known better now
+    const flags = anew ? [] : this.charts.flags.filter((one) => !keys.has(one.key));
+    this.charts.flags = [...flags, ...message.flags].slice(-300);
     this.charts.take(message.series, buffers, anew);
     if (message.flags.length) this.charts.redraw();
     if (message.lines.length || anew) this.log.take(message.lines, anew);

@@ -167,7 +167,8 @@ class Log {
     const box = this.lines;
     if (anew) box.replaceChildren();
     for (const one of lines) {
-      box.append(el("div", { "data-kind": one.kind },
+      if (one.key) [...box.children].findLast((line) => line.dataset.key === one.key)?.remove();
+      box.append(el("div", { "data-kind": one.kind, "data-key": one.key },
         el("time", {}, clockTime(one.at)), el("span", {}, one.text)));
     }
     while (box.children.length > LOG_LINES) box.firstChild.remove();
