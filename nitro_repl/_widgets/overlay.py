@@ -60,7 +60,7 @@ class Overlay:
             f"comparison of {len(found.sides)} runs", self._on_message
         )
         self._wire = Wire(self._widget.send)
-        pin(getattr(self._widget, "comm", None))
+        pin(self._widget)
         self._pump = Pump(self._turn, f"the comparison of {', '.join(found.runs)}")
         self._listeners = [
             # A lambda: a listener of the same name would take its place.

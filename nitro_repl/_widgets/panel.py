@@ -53,7 +53,7 @@ class Panel:
         self._shown = False
         self._widget = widget(f"panel of run {run.id}", self._on_message)
         self._wire = Wire(self._widget.send)
-        pin(getattr(self._widget, "comm", None))
+        pin(self._widget)
         self._pump = Pump(self._turn, f"the panel of run `{run.id}`")
         self._listener = run.on("phase", self._on_phase)
 

@@ -19,15 +19,25 @@ _making = threading.Lock()
 _subshells: dict[int, tuple[Any, Any, str]] = {}
 
 
-def pin(comm: Any) -> bool:
-    """Have the messages of a comm handled in a thread that no cell ever blocks.
+def pin(widget: Any) -> bool:
+    """Have the messages to a widget handled in a thread that no cell ever blocks.
 
     ipykernel 7.4 handles them where the comm last published from, mostly the main
     thread, which a cell keeps busy. Earlier ones of version 7 let the front end choose.
+    Its layout too, which is a widget: a page that comes back draws none of them while
+    one of them does not say its state.
 
     Returns:
         Whether it is pinned; nothing is changed where it cannot be.
     """
+    pinned = [
+        _pinned(getattr(one, "comm", None))
+        for one in (getattr(widget, "layout", None), widget)
+    ]
+    return pinned[-1]
+
+
+def _pinned(comm: Any) -> bool:
     with contextlib.suppress(Exception):
         _be_quiet(comm)
         return _pin(comm)

@@ -192,11 +192,15 @@ class Comm:
 
     def send(self, **content):
         """Send a message as a widget does; the time of it."""
+        return self.ask("custom", content=content)[0]
+
+    def ask(self, method, **more):
+        """Send a message of the protocol of widgets; the time of it, and its id."""
         client = self.kernel.client
-        data = {"method": "custom", "content": content}
+        data = {"method": method, **more}
         message = client.session.msg("comm_msg", {"comm_id": self.id, "data": data})
         client.shell_channel.send(message)
-        return time.monotonic()
+        return time.monotonic(), message["header"]["msg_id"]
 
     def came(self, since=0.0):
         """What the kernel has sent, as (time, content)."""
@@ -207,6 +211,16 @@ class Comm:
             and m["content"]["comm_id"] == self.id
             and m["content"]["data"].get("method") == "custom"
             and m["came"] >= since
+        ]
+
+    def states(self, asked):
+        """What it said of its state in answer to a message."""
+        return [
+            m["content"]["data"]["state"]
+            for m in list(self.kernel.messages)
+            if m["msg_type"] == "comm_msg"
+            and m["parent_header"]["msg_id"] == asked
+            and m["content"]["data"].get("method") == "update"
         ]
 
     def wait_for(self, true, what="a message of the panel"):

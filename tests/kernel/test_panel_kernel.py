@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.kernel.conftest import Comm
+
 pytestmark = pytest.mark.kernel
 
 VIEW = "application/vnd.jupyter.widget-view+json"
@@ -55,10 +57,25 @@ def test_a_page_that_comes_back_in_a_busy_cell_gets_everything(kernel, panel):
     busy.finish()
 
 
+def test_all_parts_of_a_panel_say_their_state_in_a_busy_cell(kernel, panel):
+    def say(part):
+        _, asked = part.ask("request_state")
+        kernel.wait_for(lambda: part.states(asked), "its state")
+        return part.states(asked)[0]
+
+    layout = Comm(kernel, say(panel)["layout"].removeprefix("IPY_MODEL_"))
+    busy = kernel.send("import time\nprint('busy', flush=True)\ntime.sleep(1)")
+    busy.wait_for_text("busy")
+    assert say(layout)["_model_name"] == "LayoutModel"
+    assert say(panel)["_esm"]
+    assert not busy._idle(), "the cell had not ended"
+    busy.finish()
+
+
 def test_without_the_pin_a_click_waits_and_nothing_is_lost(kernel):
     kernel.run(
         "from nitro_repl._widgets import panel as _panels\n"
-        "_pin, _panels.pin = _panels.pin, lambda comm: False"
+        "_pin, _panels.pin = _panels.pin, lambda widget: False"
     ).succeed()
     cell = kernel.run("run = %nitro train Tiny").succeed()
     kernel.run("_panels.pin = _pin").succeed()
