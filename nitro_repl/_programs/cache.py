@@ -51,7 +51,7 @@ class ProgramCache(View):
         Raises:
             NitroError: The user's code failed to trace, or XLA to compile.
         """
-        found = self._shelf.known(_base(spec, _model(spec, source)), source)
+        found = self.known(spec, source)
         if found is not None:
             self._ledger.note(Event(spec.name, "hit"), found, asker)
             return found
@@ -76,6 +76,10 @@ class ProgramCache(View):
         self._ledger.note(event, program, asker)
         self._evict(asker)
         return program
+
+    def known(self, spec: Spec, source: Source) -> Program | None:
+        """The program for a spec if content finds it; no lookup is noted."""
+        return self._shelf.known(_base(spec, _model(spec, source)), source)
 
     def _evict(self, asker: Asker) -> None:
         for name, digest in self._shelf.evict():

@@ -14,7 +14,7 @@ import jax
 from .._code.arrays import light_look
 from ..errors import StaleError
 from . import disk, metrics, training
-from .assemble import train_step
+from .assemble import Find, train_step
 from .batch_fields import BatchFields
 from .blueprint import Batch, Blueprint
 from .by_shape import ByShape, Key
@@ -26,6 +26,7 @@ from .preparation import prepare
 from .spec import Asker, Program, Spec
 from .standing import Standing, standing
 from .step import EvalStep, TrainStep
+from .trace import rehearse
 
 Avals = Mapping[str, Any]
 FirstBatches = Mapping[str, tuple[tuple[str, ...], Avals]]
@@ -36,6 +37,8 @@ class Finder(Protocol):
     """Gives the program for a spec, as the cache does."""
 
     def find(self, spec: Spec, source: Source, asker: Asker, /) -> Program: ...
+
+    def known(self, spec: Spec, source: Source, /) -> Program | None: ...
 
 
 _EVAL_CLOCK = {"key": 0, "split": 0, "index": 0}
@@ -226,7 +229,7 @@ class ProgramSet:
         )
 
     def _make_train(self, *batches: Batch) -> TrainStep:
-        plan, find = self.blueprint, self._find
+        plan, find = self.blueprint, Find(self._find, self._out)
         return train_step(plan, batches, find, fuse=self.fuse, joint=self.joint)
 
     def _make_eval(self, batch: Batch) -> EvalStep:
@@ -274,9 +277,19 @@ class ProgramSet:
         return EvalStep(program, groups)
 
     def _find(self, spec: Spec) -> Program:
+        return self._cache.find(self._whole(spec), self._newest_look(), self._asker())
+
+    def _out(self, spec: Spec) -> Any:
+        """What a program gives, of one that is not known by a rehearsal."""
+        known = self._cache.known(self._whole(spec), self._newest_look())
+        if known is not None:
+            return known.out
+        self.look.spent = True
+        return rehearse(spec.name, spec.function, spec.arguments)
+
+    def _whole(self, spec: Spec) -> Spec:
         made = self.blueprint.made.contents
-        spec = replace(spec, options=self.options, made=made)
-        return self._cache.find(spec, self._newest_look(), self._asker())
+        return replace(spec, options=self.options, made=made)
 
     def _newest_look(self) -> Source:
         """What the code says; the same look until user code has run."""

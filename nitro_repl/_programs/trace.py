@@ -104,14 +104,18 @@ def trace(
 
 def rehearse(
     name: str, function: Callable[[Any, Reads], Any], arguments: Mapping[str, Any]
-) -> None:
-    """Trace as `trace` does, for what it refuses; nothing is kept or counted."""
+) -> Any:
+    """Trace as `trace` does, for what it refuses; nothing is kept or counted.
 
-    def run(groups: Any) -> None:
-        function(groups, Reads())
+    Returns:
+        The function's output, its leaves avals.
+    """
+
+    def run(groups: Any) -> Any:
+        return function(groups, Reads())
 
     with tracing, _epoch(next(_epochs)), explained(name):
-        jax.eval_shape(run, dict(arguments))
+        return jax.eval_shape(run, dict(arguments))
 
 
 _LEFT = 1024  # jaxprs that our epochs may leave in JAX's unbounded cache
