@@ -40,6 +40,7 @@ NOTES = frozenset(
         "__non_callable_proto_members__",
         "__dataclass_params__",
         "__slotnames__",
+        "__attached__",  # the hooks of an experiment, which are its methods too
     ]
 )
 ENUM_NOTES = frozenset(

@@ -95,14 +95,28 @@ def metrics() -> list[str]:
 
 
 def find(run_id: str) -> Run:
-    """The run of that id.
+    """The run of that id; its beginning or its number will do where it is one run's.
 
     Raises:
-        RunError: There is none.
+        RunError: There is none, or there are several.
     """
     with _lock:
-        if run_id not in runs:
-            raise RunError(
-                f"there is no run `{run_id}`", where="runs", fix=suggest(run_id, runs)
-            )
-        return runs[run_id]
+        found = [run_id] if run_id in runs else _meant(run_id)
+        if len(found) == 1:
+            return runs[found[0]]
+    if found:
+        what, fix = f"`{run_id}` means several runs", f"one of {', '.join(found)}"
+    else:
+        what, fix = f"there is no run `{run_id}`", suggest(run_id, runs)
+    raise RunError(what, where="runs", fix=fix)
+
+
+def _meant(text: str) -> list[str]:
+    """The ids that begin so, or with such a number."""
+    numbered = text.isdecimal()
+    return [
+        name
+        for name in runs
+        if (text and name.startswith(text))
+        or (numbered and name.partition("-")[0].lstrip("0") == text.lstrip("0"))
+    ]

@@ -4,7 +4,7 @@ import gc
 import weakref
 
 import pytest
-from cells import live, tiny
+from cells import check_error, live, tiny
 
 import nitro_repl as nitro
 from nitro_repl._run import registry
@@ -53,3 +53,24 @@ def test_a_run_that_goes_on_is_known_again_and_the_current_one(few):
     assert first.handle.train(background=False) is first
     assert registry.current() is first
     assert registry.find(first.id) is first
+
+
+def test_a_run_is_found_by_its_number_or_by_how_its_id_begins(few, monkeypatch):
+    book = tiny()
+    first, second = (book.train(max_steps=1) for _ in range(2))
+    monkeypatch.setattr(registry, "runs", type(registry.runs)())
+    for run, name in (
+        (first, "0001-20260102-030405"),
+        (second, "0012-20260102-030406"),
+    ):
+        monkeypatch.setattr(run, "id", name, raising=False)
+        registry.runs[name] = run
+    for text in ("1", "0001", "0001-2026", first.id):
+        assert registry.find(text) is first
+    assert registry.find("12") is second
+    with pytest.raises(nitro.RunError) as error:
+        registry.find("00")
+    check_error(error.value, "`00` means several runs", first.id, second.id)
+    for text in ("2", "", "x"):
+        with pytest.raises(nitro.RunError, match=f"there is no run `{text}`"):
+            registry.find(text)
