@@ -22,6 +22,7 @@ from .completer import make_matcher
 from .magics import NitroMagics
 from .notebook import show_comparison
 from .setters import Setters
+from .subclasses import Subclasses
 
 _loaded: dict[int, _Loaded] = {}
 _auto: list[Auto] = []  # one, while any shell has the extension
@@ -38,12 +39,14 @@ class _Loaded:
         self.cells: Callable[[str], int | None] = lambda name: _cell(shell, name)
         self.names: Callable[[], dict[str, Any]] = lambda: shell.user_ns
         self.setters = Setters(lambda: shell.user_ns)
+        self.subclasses = Subclasses(lambda: shell.user_ns)
         self.in_cell = False
 
     def before_cell(self, *_: Any) -> None:
         """A cell begins."""
         self.in_cell = True
         self.setters.before_cell()
+        self.subclasses.before_cell()
         self.auto.before_cell()
 
     def after_cell(self, result: Any = None) -> None:
@@ -52,6 +55,8 @@ class _Loaded:
         number = getattr(result, "execution_count", None)
         self.setters.after_cell(number or 0)
         self.auto.after_cell()
+        if self.auto.level.number:
+            self.subclasses.after_cell()
         if self.is_notebook:
             panel.settle()
             overlay.settle()

@@ -31,7 +31,7 @@ def refresh(wait: bool = True) -> tuple[Change, ...]:
             tell(_words(change, change.error), bad=True)
         for held in change.held:
             if not held.gone:
-                tell(_held_words(held))
+                tell(held_words(held))
         for words in _gone_words(change.held):
             tell(words, bad=True)
     return changes
@@ -52,7 +52,8 @@ def untraced(wait: bool = True) -> Iterator[bool]:
             tracing.release()
 
 
-def _held_words(held: Held) -> str:
+def held_words(held: Held) -> str:
+    """Of a name that stands for something old: which cell would renew it."""
     cell = f"In [{held.cell}]" if held.cell else "its cell"
     return (
         f"nitro: `{held.name}` still holds an older `{held.what}`; run {cell} again "
