@@ -27,7 +27,7 @@ from .results import (
     weight,
 )
 from .spec import Program, Spec
-from .training import applied, backward, trained_of, whole_gradient
+from .training import applied, backward, really, trained_of, whole_gradient
 
 FLAG = jax.ShapeDtypeStruct((), jnp.bool_)
 
@@ -201,8 +201,10 @@ def joint_gradient(plan: Blueprint, batches: Sequence[Batch]) -> Spec:
                     # Cast here, so that gradients of micro-batches add up before it.
                     pairs = zip(trained, own, strict=True)
                     cast = tuple(leaf.astype(like.dtype) for leaf, like in pairs)
-                    outputs, after = applied(plan, hooks, here, wanted)(cast)
-                    return outputs, unwritten(plan, after)
+                    forward = applied(plan, hooks, here, wanted)
+                    outputs, (state, written) = forward(cast)
+                    written = really(plan, forward, cast, written)
+                    return outputs, unwritten(plan, (state, written))
 
                 outputs, state = jax.checkpoint(apply)(trained, state)
                 found.append(jax.tree.leaves(outputs))

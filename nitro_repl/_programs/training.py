@@ -19,6 +19,7 @@ from .._experiment.routing import Route
 from .._experiment.view import Reads
 from .blueprint import Batch, Blueprint
 from .clock import eval_clock, hook_arguments, train_clock
+from .forwarded import forwarded
 from .guard import keep_if
 from .judge import Judge
 from .key import struct
@@ -45,12 +46,10 @@ def forward(plan: Blueprint, batch: Batch) -> Spec:
 
     def forward(groups: Any, reads: Reads) -> Any:
         hooks = plan.view(groups, reads, "forward", training=True)
-        outputs, pullback, state = jax.vjp(
-            applied(plan, hooks, groups, wanted),
-            trained_of(plan, reads, groups),
-            has_aux=True,
-        )
-        return outputs, state, pullback
+        apply = applied(plan, hooks, groups, wanted)
+        trained = trained_of(plan, reads, groups)
+        outputs, pullback, (state, written) = jax.vjp(apply, trained, has_aux=True)
+        return outputs, (state, really(plan, apply, trained, written)), pullback
 
     return Spec(
         "forward",
@@ -245,6 +244,24 @@ def applied(
     return apply
 
 
+def really(
+    plan: Blueprint,
+    apply: Callable[[Any], tuple[Any, Any]],
+    trained: Sequence[Any],
+    written: Mapping[int, Any],
+) -> dict[int, Any]:
+    """Those of the written parameters that are not as before: nnx.jit writes all."""
+    if not written:
+        return {}
+    places = plan.recipe.trained(range(len(plan.recipe.frozen)))
+    sources = forwarded(lambda given: apply(given)[1][1], trained)
+    return {
+        index: written[index]
+        for index, source in zip(sorted(written), sources, strict=True)
+        if source is None or places[source] != index
+    }
+
+
 def whole_gradient(
     plan: Blueprint, hooks: Any, reads: Reads, groups: Any, judge: Judge
 ) -> tuple[tuple[Any, Any, dict[str, Any]], Any]:
@@ -256,10 +273,11 @@ def whole_gradient(
         number, (total, metrics) = judge(hooks, reads, groups, outputs)
         return number, (state, total, metrics)
 
-    (_, given), grads = jax.value_and_grad(value, has_aux=True)(
-        trained_of(plan, reads, groups)
-    )
-    return given, grads
+    trained = trained_of(plan, reads, groups)
+    (_, given), grads = jax.value_and_grad(value, has_aux=True)(trained)
+    (state, written), total, metrics = given
+    written = really(plan, apply, trained, written)
+    return ((state, written), total, metrics), grads
 
 
 def trained_of(plan: Blueprint, reads: Reads, groups: Mapping[str, Any]) -> Any:

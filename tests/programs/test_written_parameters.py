@@ -174,3 +174,43 @@ def test_what_reads_and_writes_of_a_parameter_go_through_is_as_with_flax(kind):
     shown = run.model()(book["ROWS"][0]["x"])
     found = run.handle.predict({"x": book["ROWS"][0]["x"]})
     np.testing.assert_allclose(found, shown, rtol=1e-5)
+
+
+WRAPPED = """
+class Wrapped(nnx.Module):
+    def __init__(self, rngs):
+        self.one = nnx.Linear(3, 4, rngs=rngs)
+        self.norm = nnx.BatchNorm(4, rngs=rngs)
+        self.two = nnx.Linear(4, 2, rngs=rngs)
+
+    def block(self, x):
+        {}
+        return nnx.relu(self.norm(self.one(x)))
+
+    def __call__(self, x):
+        return self.two(nnx.{}(lambda model, x: model.block(x))(self, x))
+
+class Tiny(Tiny):
+    def build_model(self, rngs):
+        return Wrapped(rngs)
+"""
+WRITE = "self.one.kernel[...] = self.one.kernel[...] / 2"
+
+
+@pytest.mark.parametrize("wrapper", ["jit", "remat"])
+@pytest.mark.parametrize("settings", [{}, {"fuse": True}], ids=["split", "fused"])
+def test_what_a_wrapper_hands_back_as_it_was_is_not_written(wrapper, settings):
+    plain = tiny(WRAPPED.format("pass", wrapper))
+    expected, _ = with_flax(plain, 2)
+    run = plain.train(max_steps=2, **settings)
+    assert losses(run) == pytest.approx(expected, rel=1e-5)
+    for mode in ("mean", "joint"):
+        plain.train(max_steps=1, accum=5, accum_mode=mode, **settings)
+    control = tiny(WRAPPED.format(WRITE, wrapper))
+    expected, _ = with_flax(control, 2)
+    assert losses(control.train(max_steps=2, **settings)) == pytest.approx(
+        expected, rel=1e-5
+    )
+    with pytest.raises(HookError) as error:
+        control.train(max_steps=1, accum=5, **settings)
+    check_error(error.value, "`one.kernel`")
