@@ -180,6 +180,7 @@ def _check_dtypes_and_sharing(name, run):
 
 def test_more_steps_compile_nothing_and_an_edit_of_the_loss_only_the_loss(trained):
     name, book, run = trained
+    run.handle.validate()
     with count_compiles() as count:
         run.handle.train(background=False)
         run.handle.validate()
