@@ -91,6 +91,12 @@ class Kernel:
         self.run(SETUP + TINY).succeed()
         return self
 
+    def control(self, kind, **content):
+        """What it answers on its control channel."""
+        message = self.client.session.msg(kind, content)
+        self.client.control_channel.send(message)
+        return self.client.get_control_msg(timeout=DEADLINE_S)["content"]
+
     def panel(self, cell):
         """The comm of the panel that a cell shows."""
         [shown] = [
@@ -194,11 +200,16 @@ class Comm:
         """Send a message as a widget does; the time of it."""
         return self.ask("custom", content=content)[0]
 
-    def ask(self, method, **more):
-        """Send a message of the protocol of widgets; the time of it, and its id."""
+    def ask(self, method, subshell=None, **more):
+        """Send a message of the protocol of widgets; the time of it, and its id.
+
+        A front end names the subshell that it opened for widgets.
+        """
         client = self.kernel.client
         data = {"method": method, **more}
         message = client.session.msg("comm_msg", {"comm_id": self.id, "data": data})
+        if subshell is not None:
+            message["header"]["subshell_id"] = subshell
         client.shell_channel.send(message)
         return time.monotonic(), message["header"]["msg_id"]
 

@@ -57,19 +57,35 @@ def test_a_page_that_comes_back_in_a_busy_cell_gets_everything(kernel, panel):
     busy.finish()
 
 
-def test_all_parts_of_a_panel_say_their_state_in_a_busy_cell(kernel, panel):
-    def say(part):
-        _, asked = part.ask("request_state")
-        kernel.wait_for(lambda: part.states(asked), "its state")
-        return part.states(asked)[0]
+def state(kernel, part, **how):
+    """What a part of a panel says of its state when it is asked."""
+    _, asked = part.ask("request_state", **how)
+    kernel.wait_for(lambda: part.states(asked), "its state")
+    return part.states(asked)[0]
 
-    layout = Comm(kernel, say(panel)["layout"].removeprefix("IPY_MODEL_"))
+
+def layout_of(kernel, panel):
+    return Comm(kernel, state(kernel, panel)["layout"].removeprefix("IPY_MODEL_"))
+
+
+def test_all_parts_of_a_panel_say_their_state_in_a_busy_cell(kernel, panel):
+    layout = layout_of(kernel, panel)
     busy = kernel.send("import time\nprint('busy', flush=True)\ntime.sleep(1)")
     busy.wait_for_text("busy")
-    assert say(layout)["_model_name"] == "LayoutModel"
-    assert say(panel)["_esm"]
+    assert state(kernel, layout)["_model_name"] == "LayoutModel"
+    assert state(kernel, panel)["_esm"]
     assert not busy._idle(), "the cell had not ended"
     busy.finish()
+
+
+def test_a_page_comes_back_after_the_subshell_of_the_one_before_is_gone(kernel, panel):
+    layout = layout_of(kernel, panel)
+    subshell = kernel.control("create_subshell_request")["subshell_id"]
+    for part in (layout, panel):
+        state(kernel, part, subshell=subshell)
+    kernel.control("delete_subshell_request", subshell_id=subshell)
+    for part in (layout, panel):
+        assert state(kernel, part)
 
 
 def test_without_the_pin_a_click_waits_and_nothing_is_lost(kernel):
