@@ -122,14 +122,9 @@ class _Pairs:
         if (old.__module__, old.__qualname__) != (new.__module__, new.__qualname__):
             return False
         before, after = class_members(old), class_members(new)
-        attached = guests(old)
-        for name in attached:
+        for name in guests(old):
             before.pop(name, None)
             after.pop(name, None)
-        if attached:
-            own = before["__attached__"]
-            own = {name: own[name] for name in own if name not in attached}
-            before["__attached__"] = own
         for note in _ANNOTATIONS:
             before[note], after[note] = vars(old).get(note), vars(new).get(note)
         return (

@@ -208,7 +208,8 @@ def test_html_is_text_and_the_error_of_a_hook_is_shown(book, live):
     assert f"ValueError: {EVIL}" in error
     assert "in finalize_metrics" in error
     assert EVIL in shown.text(".nitro-legend >> nth=1")
-    assert EVIL in book.cell(FAILS).locator(".nitro-summary").inner_text()
+    still = book.cell(FAILS).locator(".nitro-summary", has_text=EVIL)
+    still.wait_for(state="attached")  # drawn after the panel has said it
     assert book.page.locator(".nitro-panel img, .nitro-summary img").count() == 0
     assert book.page.evaluate("globalThis.hurt === undefined")
 
