@@ -110,17 +110,24 @@ def _lost(part: Part) -> str:
 
 def _appeared(parts: list[Part]) -> Iterator[str]:
     for part in parts:
+        if part.kind == "library":
+            yield f"{part.name} was replaced" + (
+                f", by {part.text}" if part.text else ""
+            )
+    for part in parts:
         if part.kind in ("function", "class"):
             yield f"new: {part.name}{_at(part)}"
     for part in parts:
-        if part.kind not in ("function", "class", *LOST) and part.name:
+        if part.kind not in ("function", "class", "library", *LOST) and part.name:
             value = f" = {part.text}" if part.text else ""
             yield f"new: {_noun(part)}{value}{_inside(part)}"
 
 
 def _vanished(parts: list[Part]) -> Iterator[str]:
     for part in parts:
-        if part.name and part.kind not in LOST:
+        if part.kind == "library":
+            yield f"{part.name} is the library's own again"
+        elif part.name and part.kind not in LOST:
             named = part.kind in ("function", "class")
             yield f"no longer reached: {part.name if named else _noun(part)}"
 

@@ -9,14 +9,15 @@ from __future__ import annotations
 import sys
 import threading
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
-from .origin import is_user_code, is_user_file, place
+from .origin import is_stdlib, is_user_code, is_user_file, place
 from .references import code_info
 
 # Two at once would restart each other's events.
 _one_at_a_time = threading.RLock()
+_WALK = __name__.rpartition(".")[0]  # it runs in a trace, and gives nothing to it
 TOOL_IDS = (3, 4, 2, 5, 1, 0)  # last the ids that coverage and debuggers use
 
 
@@ -26,18 +27,22 @@ class Recorder:
     Attributes:
         codes: After the exit, digests of the user code objects that ran.
         names: Digest -> `helper(), In [3]`.
+        modules: After the exit, installed modules whose code ran, but Python's own.
+        said: After the exit, the names and texts in all code that ran.
     """
 
     def __init__(self) -> None:
         self.codes: frozenset[str] = frozenset()
         self.names: Mapping[str, str] = {}
-        self._ran: dict[int, types.CodeType] = {}
+        self.modules: frozenset[str] = frozenset()
+        self.said: frozenset[str] = frozenset()
+        self._ran = _Ran()
         self._stop: Callable[[], None] = _nothing
 
     def __enter__(self) -> Recorder:
         _one_at_a_time.acquire()
         try:
-            self._ran = {}
+            self._ran = _Ran()
             self._stop = _monitor(self._ran) or _profile(self._ran)
         except BaseException:
             _one_at_a_time.release()
@@ -50,26 +55,54 @@ class Recorder:
         finally:
             _one_at_a_time.release()
         names: dict[str, str] = {}
-        for code in self._ran.values():
+        for code in self._ran.codes.values():
             digest = code_info(code).digest
             spot = place(code)
             name = f"{code.co_name}()"
             names[digest] = f"{name}, {spot}" if spot else name
-        self._ran = {}
+        self.modules = frozenset(filter(_is_installed, self._ran.modules))
+        self.said = _said((*self._ran.codes.values(), *self._ran.others))
+        self._ran = _Ran()
         self.codes, self.names = frozenset(names), types.MappingProxyType(names)
+
+
+class _Ran:
+    """What ran: code of the user by its id, and all other code with its modules."""
+
+    def __init__(self) -> None:
+        self.codes: dict[int, types.CodeType] = {}
+        self.others: list[types.CodeType] = []
+        self.modules: set[str] = set()
 
 
 def _nothing() -> None:
     return None
 
 
-def _note(ran: dict[int, types.CodeType], frame: types.FrameType) -> None:
+def _note(ran: _Ran, frame: types.FrameType) -> None:
     code = frame.f_code
     if is_user_file(code.co_filename) and is_user_code(code, frame.f_globals):
-        ran[id(code)] = code
+        ran.codes[id(code)] = code
+    else:
+        ran.others.append(code)
+        ran.modules.add(frame.f_globals.get("__name__") or "")
 
 
-def _monitor(ran: dict[int, types.CodeType]) -> Callable[[], None] | None:
+def _is_installed(module: str) -> bool:
+    apart = (_WALK, "namedtuple_")  # the latter have no module
+    return module != "" and not module.startswith(apart) and not is_stdlib(module)
+
+
+def _said(codes: Iterable[types.CodeType]) -> frozenset[str]:
+    """What code may look up: its names, and its texts, for `getattr`."""
+    said: set[str] = set()
+    for code in codes:
+        said.update(code.co_names)
+        said.update(one for one in code.co_consts if type(one) is str)
+    return frozenset(said)
+
+
+def _monitor(ran: _Ran) -> Callable[[], None] | None:
     """Record with `sys.monitoring`; None if there is none, or no free tool id."""
     monitoring: Any = getattr(sys, "monitoring", None)
     if monitoring is None:
@@ -111,7 +144,7 @@ def _free_tool(monitoring: Any) -> int | None:
     return None
 
 
-def _profile(ran: dict[int, types.CodeType]) -> Callable[[], None]:
+def _profile(ran: _Ran) -> Callable[[], None]:
     """Record with `sys.setprofile`, passing events on to the profiler before us."""
     before = cast(Any, sys.getprofile())
     forward: Any = before if callable(before) else None

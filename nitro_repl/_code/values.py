@@ -30,6 +30,7 @@ from .classes import class_reference, expand_class, instance_names
 from .extras import beside
 from .functions import expand_function
 from .library import own_token
+from .replaced import Replaced, expand_replaced
 from .walk import Expand, Piece, Walk, attributes
 
 
@@ -103,7 +104,7 @@ def _reduced(
 
 
 def _is_array_type(kind: type) -> bool:
-    return kind.__module__.partition(".")[0] in ("numpy", "ml_dtypes") and all(
+    return origin.module_name(kind).partition(".")[0] in ("numpy", "ml_dtypes") and all(
         hasattr(kind, name) for name in ("dtype", "shape", "tobytes")
     )
 
@@ -210,6 +211,7 @@ EXACT: dict[type, Expand] = {
     functools._lru_cache_wrapper: beside(kinds.expand_wrapped),
     functools.cached_property: kinds.parts("func", "attrname"),
     functools.singledispatchmethod: kinds.parts("dispatcher", "func"),
+    Replaced: expand_replaced,
     operator.itemgetter: kinds.expand_pickled,
     operator.attrgetter: kinds.expand_pickled,
     operator.methodcaller: kinds.expand_pickled,

@@ -24,8 +24,8 @@ class Read:
 
     Attributes:
         kind: "const" (a GraphConst field), "device" (a Device field), "member" (a
-            method or class attribute), "absent" (no such name), or "recipe" (a part
-            of how parameters are updated).
+            method or class attribute), "absent" (no such name), "recipe" (a part of how
+            parameters are updated), or "library" (what stands in installed modules).
     """
 
     kind: str

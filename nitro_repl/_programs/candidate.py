@@ -62,6 +62,7 @@ def candidate(spec: Spec, source: Source) -> Candidate:
 
 def _attempt(spec: Spec, source: Source) -> Candidate:
     before, model_before = source.again(), spec.model() if spec.model else None
+    _ = before.replaced  # what stands in libraries before the code runs
     traced = trace(spec.name, spec.function, spec.arguments, _Watched(before))
     after, model = source.again(), spec.model() if spec.model else None
     moved = [
@@ -104,6 +105,8 @@ def _check_gone(name: str, ran: Iterable[Reason]) -> None:
 
 def moves(read: Read) -> str:
     """The reason of a trace that changes what it reads."""
+    if read.kind == "library":
+        return "what stands in a library changes while it is traced"
     return f"`{read.name}` changes while it is traced"
 
 

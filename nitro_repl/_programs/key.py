@@ -20,10 +20,12 @@ from flax import nnx
 from jax._src.config import trace_context  # the key that jit itself uses
 
 from .._code.fingerprint import Fingerprint, Reason, fingerprint
+from .._code.replaced import Replaced
 from .._experiment.base import Experiment
 from .._experiment.device import default_device, signature as device_signature
 from .._experiment.hooks import Hooks
 from .._experiment.view import Read
+from . import libraries
 from .jax_values import KEPT_TRACER as KEPT_TRACER  # it teaches the walk, too
 from .recipe import Recipe
 
@@ -123,6 +125,11 @@ class Source:
         """The same source with nothing remembered."""
         return Source(self.experiment, self.hooks, self._device, self.recipe)
 
+    @functools.cached_property
+    def replaced(self) -> Replaced:
+        """What stands in libraries in place of their own."""
+        return libraries.replaced()
+
     def content(self, read: Read) -> Fingerprint | Hashable:
         """The content behind a read: a fingerprint, or an aval signature."""
         if read not in self._known:
@@ -146,9 +153,10 @@ class Source:
 
     def _look(self, read: Read) -> Fingerprint | Hashable:
         if read.kind == "device":
-            if read.name not in self._device:
-                return ABSENT
-            return _device_content(self._device[read.name])
+            known = read.name in self._device
+            return _device_content(self._device[read.name]) if known else ABSENT
+        if read.kind == "library":
+            return libraries.content(read, self.replaced)
         if read.kind == "recipe":
             return self.recipe.content(read.name) if self.recipe else None
         if read.kind == "const":
@@ -180,7 +188,7 @@ class Snapshot:
     @classmethod
     def of(cls, reads: Iterable[Read], source: Source) -> Snapshot:
         """Take the content behind reads."""
-        names = tuple(reads)
+        names = tuple(dict.fromkeys((*reads, libraries.ALL)))
         contents = {read: source.content(read) for read in names}
         if source.unsound(names):
             return cls(names, None, contents)

@@ -58,7 +58,7 @@ def differences(before: Program, after: Program) -> list[str]:
     """What one program was made from, and another of its name was not, in words."""
     causes: list[str] = []
     for read, content in after.contents.items():
-        causes += _read_causes(read, before.contents.get(read), content)
+        causes += _read_causes(read, _earlier(read, content, before.contents), content)
     causes += _model_causes(before, after.model, after.made)
     if before.avals != after.avals:
         words = _aval_cause(before.avals, after.avals)
@@ -95,6 +95,14 @@ def made_causes(before: Mapping[Read, Any], after: Mapping[Read, Any]) -> list[s
         for read, content in after.items()
         for cause in _read_causes(read, before.get(read), content)
     ]
+
+
+def _earlier(read: Read, content: Any, before: Mapping[Read, Any]) -> Any:
+    """What was read earlier; of libraries, by whatever names code takes from them."""
+    if read.kind != "library" or read in before:
+        return before.get(read)
+    found = [before[one] for one in before if one.kind == "library"]
+    return content if content in found or not found else found[0]
 
 
 def _read_causes(read: Read, old: Any, new: Any) -> list[str]:

@@ -23,6 +23,7 @@ from .._code.references import code_info
 from .._experiment.view import Read, Reads
 from .conversion import converted_anew
 from .explain import explained, kept_array
+from .libraries import seen
 
 _epoch = jax.make_user_context(default_value=None)
 _epochs = itertools.count(1)
@@ -87,6 +88,8 @@ def trace(
     ):
         traced = jax.jit(run).trace(dict(arguments))
     _leftovers.sweep()
+    library = seen(recorder.modules, recorder.said)
+    reads.add(library.kind, library.name)
     closed = traced.jaxpr
     avals = [_weak_struct(var.aval) for var in closed.jaxpr.outvars]
     out = jax.tree.unflatten(jax.tree.structure(traced.out_info), avals)
