@@ -14,6 +14,7 @@ from nitro_repl._programs import skeleton
 def grows(names):
     """Whenever memory is swept, which is inside many calls, a name is added."""
     limits, added = gc.get_threshold(), []
+    pairs = [(n, -n) for n in range(5000)]  # Python keeps old ones, and sweeps for new
 
     def add(phase, info):
         added.append(f"added_{len(added)}")
@@ -25,6 +26,7 @@ def grows(names):
         yield
     finally:
         gc.set_threshold(*limits)
+        del pairs
         gc.callbacks.remove(add)
         for name in added:
             names.pop(name, None)
