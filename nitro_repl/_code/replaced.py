@@ -7,11 +7,12 @@ has put others there. Names that a module's own code assigns are its own state.
 from __future__ import annotations
 
 import functools
+import itertools
 import operator
 import sys
 import threading
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from . import origin
@@ -40,29 +41,64 @@ class Libraries:
 
     def __init__(self, packages: Iterable[str]):
         self._packages = set(packages)
+        self._names: set[str] = set()
         self._modules: dict[str, _Module] = {}
         self._imported = 0
+        self._rows: list[tuple[Any, dict[str, Any]]] = []
+        self._last: list[Any] | None = None
+        self._replaced = Replaced()
         self._lock = threading.Lock()
         self._meet()
 
-    def watch(self, modules: Iterable[str]) -> None:
-        """Look at the packages of these modules too; not at this one."""
-        found = {name.partition(".")[0] for name in modules} - {_OURS}
+    def watch(self, modules: Iterable[str], names: Iterable[str]) -> None:
+        """Look at the packages of these modules too, and at these names."""
+        packages = {name.partition(".")[0] for name in modules} - {_OURS}
         with self._lock:
-            if not found <= self._packages:
-                self._packages |= found
+            if not packages <= self._packages:
+                self._packages |= packages
                 self._imported = 0
                 self._meet()
+            if not self._names.issuperset(names):
+                self._names.update(names)
+                self._line_up()
 
     def replaced(self) -> Replaced:
-        """What a user put in the place of something."""
+        """What a user put in the place of something, under the names looked at."""
         with self._lock:
             self._meet()
-            return Replaced(
-                ((name, key), value)
-                for name, module in self._modules.items()
-                for key, value in module.replaced().items()
-            )
+            now = self._values()
+            if not _same(now, self._last):
+                self._replaced = Replaced(
+                    ((name, key), value)
+                    for name, module in self._modules.items()
+                    for key, value in module.differences(self._names)
+                )
+                self._last = now
+            return self._replaced
+
+    def _values(self) -> list[Any] | None:
+        """What all names that are looked at stand for; None if one is gone."""
+        try:
+            return [
+                *itertools.chain.from_iterable(
+                    itertools.starmap(operator.call, self._rows)
+                )
+            ]
+        except KeyError:
+            return None
+
+    def _line_up(self) -> None:
+        """Ready what takes all values in few calls."""
+        found = (
+            (module.watched(self._names), vars(module.module))
+            for module in self._modules.values()
+        )
+        self._rows = [
+            (operator.itemgetter(*keys, keys[0]), names)  # from two on it gives a tuple
+            for keys, names in found
+            if keys
+        ]
+        self._last = None
 
     def _meet(self) -> None:
         """Take in modules that were imported since the last look, or again."""
@@ -75,15 +111,21 @@ class Libraries:
             if name.partition(".")[0] in self._packages:
                 self._take(name, module)
         self._imported = len(modules)
+        self._line_up()
 
     def _take(self, name: str, module: types.ModuleType) -> None:
         if type(getattr(module, "__dict__", None)) is not dict:
             return  # a lazy stand-in
-        known = self._modules.get(name)
-        if known is None:
+        if name not in self._modules:
             self._modules[name] = _Module(module)
-        else:
-            known.module = module
+        self._modules[name].module = module
+
+
+def _same(now: list[Any] | None, last: list[Any] | None) -> bool:
+    """Whether they are the same objects."""
+    if now is None or last is None:
+        return False
+    return len(now) == len(last) and all(map(operator.is_, now, last))
 
 
 class _Module:
@@ -93,22 +135,15 @@ class _Module:
         self.module = module
         names = vars(module).copy()
         self._held = {key: value for key, value in names.items() if _counts(key, value)}
-        self._values = list(names.values())
-        self._replaced: dict[str, Any] = {}
 
-    def replaced(self) -> dict[str, Any]:
-        """Names that a user gave another value."""
-        values = vars(self.module).values()
-        same = len(values) == len(self._values)
-        if not same or not all(map(operator.is_, values, self._values)):
-            self._values = list(values)
-            self._replaced = dict(self._differences())
-        return self._replaced
+    def watched(self, names: Collection[str]) -> list[str]:
+        """Those of its names that are looked at."""
+        return [key for key in self._held if key in names]
 
-    def _differences(self) -> Iterator[tuple[str, Any]]:
+    def differences(self, names: Collection[str]) -> Iterator[tuple[str, Any]]:
         """Names with another value; what the library did itself is taken as it is."""
-        for key, before in list(self._held.items()):
-            now = vars(self.module).get(key, _Gone)
+        for key in self.watched(names):
+            before, now = self._held[key], vars(self.module).get(key, _Gone)
             if now is before or _is_ours(now):
                 continue
             if self._is_own(key, before, now):

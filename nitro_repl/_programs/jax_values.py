@@ -16,6 +16,7 @@ from flax.core import FrozenDict
 from flax.ids import FlaxId
 from flax.typing import HashableMapping
 from jax.core import Tracer
+from jax.extend.core import Primitive
 
 from .._code.arrays import digest_of, digest_once
 from .._code.fingerprint import Hashed, Opaque, add_note, register
@@ -167,6 +168,20 @@ class _GraphDef:
             live.append(value)
 
 
+def _reduce_primitive(value: Any) -> object:
+    """What a primitive says of itself, and the rules that JAX's tables hold for it."""
+    from jax._src.interpreters import ad, batching, mlir
+
+    tables = (
+        ad.primitive_jvps,
+        ad.primitive_transposes,
+        batching.fancy_primitive_batchers,
+        mlir._lowerings,
+        *(table for _, table in sorted(mlir._platform_specific_lowerings.items())),
+    )
+    return (vars(value), [table.get(value) for table in tables])
+
+
 def _as_pytree(cls: type) -> object:
     """How JAX takes instances of a class apart; the class itself does not say."""
     from jax._src.tree_util import _registry
@@ -179,6 +194,7 @@ add_note(_as_pytree)
 register(Tracer, lambda value: Opaque(KEPT_TRACER))
 register(jax.Array, _reduce_array)
 register(_is_jitted, _reduce_jitted)
+register(Primitive, _reduce_primitive)
 register(jax.tree_util.PyTreeDef, lambda value: ("treedef", str(value)))
 register(nnx.GraphDef, _GraphDefs().reduce)
 register(jax.sharding.Sharding, lambda value: ("sharding", str(value)))

@@ -188,7 +188,7 @@ class Snapshot:
     @classmethod
     def of(cls, reads: Iterable[Read], source: Source) -> Snapshot:
         """Take the content behind reads."""
-        names = tuple(dict.fromkeys((*reads, libraries.ALL)))
+        names = tuple(reads)
         contents = {read: source.content(read) for read in names}
         if source.unsound(names):
             return cls(names, None, contents)

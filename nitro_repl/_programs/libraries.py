@@ -14,7 +14,7 @@ from .._code.replaced import Libraries, Replaced
 from .._experiment.view import Read
 
 ALL = Read("library", "libraries")
-"""For host code, of which is not recorded what it names."""
+"""Of host code, of which is not recorded what it names: all that some trace names."""
 
 _libraries = Libraries(["chex", "flax", "jax", "numpy", "optax"])
 _NOTHING = fingerprint(Replaced())
@@ -58,14 +58,14 @@ def replaced() -> Replaced:
     return _libraries.replaced()
 
 
-def seen(modules: Iterable[str], said: Iterable[str]) -> Read:
+def seen(modules: Iterable[str], said: frozenset[str]) -> Read:
     """The read of a trace.
 
     Args:
         modules: Whose code ran in it.
         said: The names in the code that ran in it.
     """
-    _libraries.watch(modules)
+    _libraries.watch(modules, said)
     return Read("library", _names.key(said))
 
 

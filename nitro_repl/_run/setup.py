@@ -19,6 +19,7 @@ from .._experiment.view import Read, Reads, host_view
 from .._programs.blueprint import Blueprint
 from .._programs.explain import gone_error, hooks_explained
 from .._programs.key import Snapshot, Source, struct
+from .._programs.libraries import ALL as LIBRARIES
 from .._programs.manual import fresh
 from .._programs.model import Leaves, Structure, take_apart
 from .._programs.optimizer_state import initial
@@ -125,7 +126,8 @@ def build(
         else:
             model = make()
         structure, params, state = take_apart(model)
-    return Built(structure, params, state, Snapshot.of(reads, before))
+    made = Snapshot.of((*reads, LIBRARIES), before)
+    return Built(structure, params, state, made)
 
 
 def blueprint(
@@ -173,7 +175,7 @@ def blueprint(
         bare,
         opt=tree,
         opt_avals=tuple(map(struct, leaves)),
-        opt_made=Snapshot.of(reads, before),
+        opt_made=Snapshot.of((*reads, LIBRARIES), before),
         rules=rules,
     )
 
