@@ -5,7 +5,8 @@ Inside programs state is a tuple of leaves; `merge` makes the module again from 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import types
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,6 +19,9 @@ from .._experiment.hooks import Hooks
 from ..errors import ModelError
 
 Leaves = tuple[Any, ...]
+_PLAIN = frozenset(  # most attributes: nothing in them is of an older class
+    [type(None), bool, int, float, complex, str, bytes, type, types.FunctionType]
+)
 
 
 @dataclass(frozen=True)
@@ -142,35 +146,48 @@ def take_apart(model: Any) -> tuple[Structure, Leaves, Leaves]:
 
 
 def _renewed(graphdef: Any, hooks: Hooks) -> Any:
-    nodes = [_renewed_node(node, hooks) for node in graphdef.nodes]
-    attributes = [
-        (name, _renewed_attribute(attribute, hooks))
-        for name, attribute in graphdef.attributes
-    ]
-    before = [*graphdef.nodes, *(attribute for _, attribute in graphdef.attributes)]
-    after = [*nodes, *(attribute for _, attribute in attributes)]
-    if all(new is old for new, old in zip(after, before, strict=True)):
+    kinds = _newest_kinds(graphdef, hooks)
+    values = _newest_values(graphdef, hooks)
+    if not kinds and not values:
         return graphdef
+    nodes = [_renewed_node(node, kinds) for node in graphdef.nodes]
+    attributes = list(graphdef.attributes)
+    for place, value in values.items():
+        name, attribute = attributes[place]
+        attributes[place] = (name, replace(attribute, value=value))
     return replace(graphdef, nodes=nodes, attributes=attributes)
 
 
-def _renewed_node(node: Any, hooks: Hooks) -> Any:
-    kind = getattr(node, "type", None)
-    newest = hooks.newest(kind) if isinstance(kind, type) else kind
-    if newest is kind or not _says_the_same(kind, newest):
+def _newest_kinds(graphdef: Any, hooks: Hooks) -> dict[type, type]:
+    """Classes of layers and variables that have a newer one that says the same."""
+    kinds: set[Any] = {getattr(node, "type", None) for node in graphdef.nodes}
+    newer = {kind: hooks.newest(kind) for kind in kinds if isinstance(kind, type)}
+    return {
+        kind: newest
+        for kind, newest in newer.items()
+        if newest is not kind and _says_the_same(kind, newest)
+    }
+
+
+def _newest_values(graphdef: Any, hooks: Hooks) -> dict[int, Any]:
+    """Static attributes, such as an enum member, to be `is` the one that hooks name."""
+    found: dict[int, Any] = {}
+    for place, (_, attribute) in enumerate(graphdef.attributes):
+        value = getattr(attribute, "value", None)
+        if type(value) in _PLAIN or not isinstance(attribute, nnx.graphlib.Static):
+            continue
+        newest = hooks.renewed(value)
+        if newest is not value and _says_the_same(value, newest):
+            found[place] = newest
+    return found
+
+
+def _renewed_node(node: Any, kinds: Mapping[type, type]) -> Any:
+    kind: Any = getattr(node, "type", None)
+    if kind not in kinds:
         return node
-    metadata = newest if node.metadata is kind else node.metadata
-    return replace(node, type=newest, metadata=metadata)
-
-
-def _renewed_attribute(attribute: Any, hooks: Hooks) -> Any:
-    """A static attribute such as an enum member, `is` the one that hooks name."""
-    if not isinstance(attribute, nnx.graphlib.Static):
-        return attribute
-    newest = hooks.renewed(attribute.value)
-    if newest is attribute.value or not _says_the_same(attribute.value, newest):
-        return attribute
-    return replace(attribute, value=newest)
+    metadata = kinds[kind] if node.metadata is kind else node.metadata
+    return replace(node, type=kinds[kind], metadata=metadata)
 
 
 def _says_the_same(old: object, new: object) -> bool:

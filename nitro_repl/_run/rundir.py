@@ -118,8 +118,11 @@ class RunDir:
 
     def update(self, **changes: Any) -> None:
         """Change entries of the record and write it anew; never raises."""
+        made = {name: plain(value) for name, value in changes.items()}
         with self._lock:
-            self._record |= {name: plain(value) for name, value in changes.items()}
+            if made.items() <= self._record.items():
+                return  # a swap seldom changes which programs there are
+            self._record |= made
             if self.path is None:
                 return
             try:

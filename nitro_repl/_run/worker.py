@@ -48,6 +48,7 @@ class Worker:
         self._loop = loop
         self._mailbox = mailbox
         self._on_end = on_end
+        self._halted = False
         self.surroundings = Surroundings()
         self._thread: threading.Thread | None = None
         self._failure: BaseException | None = None
@@ -102,7 +103,7 @@ class Worker:
 
     def halt(self) -> None:
         """Have it stop, and wait a little; for the end of the process."""
-        self._loop.stopping = True
+        self._halted = self._loop.stopping = True
         self._mailbox.put(Command("stop", lambda loop, command: None, urgent=True))
         if self._thread is not None:
             self._thread.join(_JOIN_S)
@@ -189,7 +190,8 @@ class Worker:
         try:
             self._loop.run()
         except BaseException as raised:
-            error = raised
+            if not self._halted:  # else JAX has been taken down under it
+                error = raised
         try:
             self._on_end(error)
         finally:
