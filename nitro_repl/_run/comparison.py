@@ -69,7 +69,9 @@ class Comparison(View):
 
     @property
     def best(self) -> str | None:
-        """The run whose last value of the metric is best; None where none has one."""
+        """The run whose last value of the metric is best, if there are others."""
+        if len(self.sides) < 2:
+            return None
         last = {one.run: one.last.get(self.metric, np.nan) for one in self.sides}
         finite = {run: value for run, value in last.items() if np.isfinite(value)}
         choose = min if self.mode == "min" else max

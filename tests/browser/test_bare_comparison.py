@@ -140,3 +140,16 @@ def test_nothing_is_cut_off(browser, width, dark):
     assert bare.page.evaluate("document.documentElement.scrollWidth") <= width
     bare.close()
     assert bare.errors == []
+
+
+def test_one_run_alone_is_not_called_best(browser):
+    bare = BarePage(browser, name="overlay")
+    series, buffers = curves(runs=1)
+    alone = state(best=None, names=RUNS[:1])
+    bare.deliver(message("full", 0, series, state=alone), buffers)
+    bare.page.wait_for_function("view().charts.all[0].axes")
+    text = bare.page.locator(".nitro-panel").inner_text()
+    bare.close()
+    assert "1 run" in text
+    assert "best" not in text
+    assert bare.errors == []

@@ -600,3 +600,41 @@ def test_80_000_points_are_drawn_in_a_frame(bare):
         " return view().charts.drawMs }).sort((a, b) => a - b)"
     )
     assert times[10] < 33
+
+
+@pytest.mark.parametrize("width", [500, 1200])
+def test_a_value_of_many_digits_and_a_long_reason_are_shown_whole(browser, width):
+    bare = BarePage(browser, width=width)
+    rate = value("rate", value=-1.28154e-5, next=-1.28154e-5, bounds=[-1, 1])
+    why = (
+        "helper focal() changed (loss() -> error() -> focal()), losses.py:12; and more"
+    )
+    program = {"name": "loss", "outcome": "compiled", "why": why, "cost": 1.0}
+    program |= {"stale": False, "busy": False}
+    told = state(values=[rate], programs=[program])
+    bare.deliver(message("full", 0, state=told), [])
+    bare.page.locator(".nitro-why").wait_for()
+    fits = "(e) => e.scrollWidth <= e.clientWidth && e.scrollHeight <= e.clientHeight"
+    box = bare.page.locator(".nitro-box")
+    assert box.input_value() == "-0.0000128154"
+    for part in (box, bare.page.locator(".nitro-why")):
+        assert part.evaluate(fits)
+    tops = "new Set([...document.querySelectorAll('.nitro-buttons button')]"
+    tops += ".map((b) => Math.round(b.getBoundingClientRect().top))).size"
+    assert bare.page.evaluate(tops) == 1, "the buttons stand in one row"
+    bare.close()
+    assert bare.errors == []
+
+
+@pytest.mark.parametrize(
+    ("low", "high"), [(0.0122, 0.0124), (3.1, 3.9), (0.5, 0.5), (2, 9)]
+)
+@pytest.mark.parametrize("log", [False, True])
+def test_an_axis_has_marks_that_tell_its_scale(bare, low, high, log):
+    series, buffers = curve("loss", np.arange(1, 41), np.linspace(high, low, 40))
+    bare.deliver(message("full", 0, series, state=state()), buffers)
+    bare.page.wait_for_function("view().charts.losses.axes")
+    box = bare.page.locator(".nitro-tool input[type=checkbox]").first
+    box.set_checked(log)
+    bare.page.wait_for_function(f"view().charts.losses.axes.log === {str(log).lower()}")
+    assert bare.page.evaluate("view().charts.losses.axes.ticksY().length") >= 2

@@ -145,6 +145,7 @@ def test_the_best_is_of_the_metric_and_never_one_that_is_not_finite():
     assert compared(sides, "val acc", "max").best == "a"
     assert compared(sides, "loss", "max").best == "a"
     assert compared([side("a"), side("b")]).best is None
+    assert compared(sides[:1]).best is None, "nothing is best among one"
 
 
 @pytest.mark.parametrize(

@@ -90,5 +90,6 @@ function ticks(low, high, wanted, whole = false) {
   for (let v = Math.ceil(low / size) * size; v <= high + size * 1e-9; v += size) {
     found.push(Math.abs(v) < size * 1e-9 ? 0 : v);
   }
-  return found;
+  // One mark alone says nothing of the scale; whole steps may have no more.
+  return found.length < 2 && !whole && wanted < 64 ? ticks(low, high, 2 * wanted) : found;
 }

@@ -152,7 +152,8 @@ class ComparisonView {
     if (state === null) return;
     const { head } = state;
     this.hiding.hide(head.name);
-    setText(this.title, `${state.rows.length} runs, best: the ${head.mode === "min" ? "lowest" : "highest"} last ${head.metric}`);
+    const best = `runs, best: the ${head.mode === "min" ? "lowest" : "highest"} last ${head.metric}`;
+    setText(this.title, state.rows.length === 1 ? "1 run" : `${state.rows.length} ${best}`);
     setText(this.phase, silent ? NO_ANSWER : head.live ? "live" : "ended");
     setAttribute(this.phase, "data-phase", silent ? "silent" : head.live ? "live" : "done");
     this.table.update(state);
