@@ -18,6 +18,7 @@ from .references import code_info
 # Two at once would restart each other's events.
 _one_at_a_time = threading.RLock()
 _WALK = __name__.rpartition(".")[0]  # it runs in a trace, and gives nothing to it
+_LONGEST = 100  # characters of a text that may be a name, or a path of names
 TOOL_IDS = (3, 4, 2, 5, 1, 0)  # last the ids that coverage and debuggers use
 
 
@@ -94,11 +95,13 @@ def _is_installed(module: str) -> bool:
 
 
 def _said(codes: Iterable[types.CodeType]) -> frozenset[str]:
-    """What code may look up: its names, and its texts, for `getattr`."""
+    """What code may look up: its names, and those in its texts, for `getattr`."""
     said: set[str] = set()
     for code in codes:
         said.update(code.co_names)
-        said.update(one for one in code.co_consts if type(one) is str)
+        for text in code.co_consts:
+            if type(text) is str and len(text) <= _LONGEST:
+                said.update(filter(str.isidentifier, text.split(".")))
     return frozenset(said)
 
 

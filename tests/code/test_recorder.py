@@ -3,6 +3,7 @@ from __future__ import annotations
 import sys
 import threading
 
+import numpy as np
 import pytest
 from code_sources import run
 
@@ -82,6 +83,27 @@ def test_library_code_is_not_recorded(names):
         statistics.mean([1, 2])
         pair(1, 2)
     assert seen.codes == frozenset()
+
+
+def test_what_code_says_is_names_not_prose():
+    long = "n" * 101
+    source = f"""
+def f(x):
+    'Prose, that names nothing.'
+    return getattr(x, 'real'), x.imag, 'nn.relu', 'two words', '{long}'
+"""
+    with Recorder() as seen:
+        run(source, "<cell 1>")["f"](1.0)
+    assert {"getattr", "real", "imag", "nn", "relu"} <= seen.said
+    assert not {"two words", long} & seen.said
+    assert all(map(str.isidentifier, seen.said))
+
+
+def test_the_installed_modules_whose_code_ran_are_known():
+    with Recorder() as seen:
+        np.stack([np.zeros(2)])
+    assert any(name.startswith("numpy.") for name in seen.modules)
+    assert not any(name.startswith("nitro_repl") for name in seen.modules)
 
 
 def test_a_profiler_keeps_running(names):
